@@ -1,0 +1,94 @@
+"""Hand over whatever your ``model.pt`` is, get back an ONNX file with the proof that it computes the same.
+
+The public names, each imported on first use: the verbs ``export``, ``inspect``, ``check``, ``run`` and ``doctor``, and
+:class:`Session`. A verb takes the model and the flags of its command as keywords, and returns the dictionary that
+``--json`` writes. This file knows nothing of how a verb works.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gelu_deploy.results import CheckResult, DoctorResult, ExportResult, InspectResult, RunResult
+    from gelu_deploy.runtime import Session
+
+__all__ = ["Session", "__version__", "check", "doctor", "export", "inspect", "run"]
+
+__version__: str
+
+# ONNX Runtime 1.29 and later start a thread that uploads usage data as soon as they are imported. Only this variable,
+# set before the import, stops it; whoever wants the upload sets it to 0.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
+
+def export(model: object, /, **options: object) -> ExportResult:
+    """Turn a model into an ONNX file that is proved to compute the same.
+
+    Args:
+        model: A path, ``FILE.py:NAME``, ``MODULE:NAME``, or an ``nn.Module`` in memory.
+        options: The fields of :class:`gelu_deploy.options.ExportOptions`.
+
+    Raises:
+        GeluDeployError: Any of the tree in :mod:`gelu_deploy.errors`; a verdict "fail" is a result, no exception.
+    """
+    from gelu_deploy.keywords import build, source
+    from gelu_deploy.options import ExportOptions
+    from gelu_deploy.verbs.export import export as verb
+
+    return verb(source(model), build(ExportOptions, options))
+
+
+def inspect(model: str | os.PathLike[str], /, **options: object) -> InspectResult:
+    """List the GELUs of an ONNX file and the kernel that each becomes; fields of ``InspectOptions``."""
+    from gelu_deploy.keywords import build
+    from gelu_deploy.options import InspectOptions
+    from gelu_deploy.verbs.inspect import inspect as verb
+
+    return verb(os.fspath(model), build(InspectOptions, options))
+
+
+def check(model: str | os.PathLike[str], /, **options: object) -> CheckResult:
+    """Prove a finished ONNX file again, from the golden data saved with it; fields of ``CheckOptions``."""
+    from gelu_deploy.keywords import build
+    from gelu_deploy.options import CheckOptions
+    from gelu_deploy.verbs.check import check as verb
+
+    return verb(os.fspath(model), build(CheckOptions, options))
+
+
+def run(model: str | os.PathLike[str], /, **options: object) -> RunResult:
+    """Run an ONNX file once on arrays from a file; fields of ``RunOptions``."""
+    from gelu_deploy.keywords import build
+    from gelu_deploy.options import RunOptions
+    from gelu_deploy.verbs.run import run as verb
+
+    return verb(os.fspath(model), build(RunOptions, options))
+
+
+def doctor(**options: object) -> DoctorResult:
+    """Say whether this environment can do the work, and what to change if not; fields of ``DoctorOptions``."""
+    from gelu_deploy.keywords import build
+    from gelu_deploy.options import DoctorOptions
+    from gelu_deploy.verbs.doctor import doctor as verb
+
+    return verb(build(DoctorOptions, options))
+
+
+def __getattr__(name: str) -> object:
+    """``Session`` and ``__version__``, when first asked for."""
+    if name == "Session":
+        from gelu_deploy.runtime import Session
+
+        return Session
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("gelu-deploy")
+    raise AttributeError(f"module 'gelu_deploy' has no attribute {name!r}; it has {', '.join(__all__)}")
+
+
+def __dir__() -> list[str]:
+    """The public names only."""
+    return sorted(__all__)

@@ -1,0 +1,64 @@
+"""Which kernels a site became: read from the graph that the runtime itself optimised, joined by value name.
+
+It knows nothing of how that graph is obtained.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+FUSED = {"Gelu", "FastGelu", "QuickGelu", "BiasGelu", "BiasSplitGelu", "GemmFastGelu"}
+"""Operators of the runtime that compute a whole GELU; some also take in the bias before it."""
+LOST = "the runtime folded it into its neighbours under another name"
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """Operators that compute one site, in order, and why they are not one (``""`` when they are)."""
+
+    ops: tuple[str, ...]
+    reason: str
+
+
+class KernelIndex:
+    """Values of an optimised graph by name, subgraphs included."""
+
+    def __init__(self, optimised: ir.Model) -> None:
+        self._values = {
+            value.name: value for node in optimised.graph.all_nodes() for value in node.outputs if value.name
+        }
+
+    def of(self, source: str, output: str) -> Kernels:
+        """The kernels between the values named ``source`` and ``output``."""
+        value = self._values.get(output)
+        if value is None:
+            return Kernels((), LOST)
+        ops = tuple(node.op_type for node in _between(source, value))
+        return Kernels(ops, "" if len(ops) == 1 else _reason(value, ops))
+
+
+def _between(source: str, output: ir.Value) -> list[ir.Node]:
+    """The producer of ``output`` if it is a fused GELU, else every operator back to ``source``."""
+    last = output.producer()
+    assert last is not None
+    if last.op_type in FUSED:
+        return [last]
+    found, queue = dict.fromkeys([last]), deque([last])
+    while queue and len(found) < 32:
+        for value in queue.popleft().inputs:
+            node = None if value is None or value.name == source else value.producer()
+            if node is not None and node not in found and node.op_type not in ("Constant", "MatMul", "Gemm", "Conv"):
+                found[node] = None
+                queue.append(node)
+    return list(found)[::-1]
+
+
+def _reason(output: ir.Value, ops: tuple[str, ...]) -> str:
+    if output.is_graph_output() and "Tanh" in ops:
+        return "a tanh GELU that is itself an output of the graph stays open; --spelling contrib closes it"
+    if output.dtype is not None and output.dtype != ir.DataType.FLOAT:
+        return f"the runtime has no fused {output.dtype.name.lower()} kernel here"
+    return f"the runtime left {len(ops)} operators"

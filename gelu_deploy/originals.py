@@ -1,0 +1,48 @@
+"""Opens whatever was called a model: the one door from a path to something that runs.
+
+It knows which loader belongs to which kind of file, and no torch: torch's loaders are found by name.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from gelu_deploy.errors import SetupError, UsageError
+from gelu_deploy.options import SourceOptions
+from gelu_deploy.original import Original
+from gelu_deploy.source import Kind, Source, identify
+from gelu_deploy.target import load
+
+LOADING = "gelu_deploy.exporters.loading"
+
+
+def open_original(model: object, options: SourceOptions) -> tuple[Original, str]:
+    """The original behind a path, or around a module in memory, and one line that says what it is.
+
+    Raises UsageError, UnsafeError or ModelError as the loader does, SetupError when PyTorch is needed and missing.
+    """
+    if not isinstance(model, str):
+        need_torch(f"a {type(model).__name__} in memory")
+        original: Original = load(f"{LOADING}:from_module")(model, None, options)
+        return original, f"{type(model).__name__} in memory"
+    source = identify(model)
+    if source.kind == Kind.ONNX:
+        return _onnx(source, options), source.line
+    need_torch(source.line)
+    original = load(f"{LOADING}:load")(source, options)
+    return original, source.line
+
+
+def need_torch(what: str) -> None:
+    """Raises SetupError with the command to type when PyTorch is not installed."""
+    if find_spec("torch") is None or find_spec("onnxscript") is None:
+        raise SetupError(f"{what}: needs PyTorch to load and export it; pip install 'gelu-deploy[torch]'")
+
+
+def _onnx(source: Source, options: SourceOptions) -> Original:
+    from gelu_deploy.inputs import arrays, wanted
+    from gelu_deploy.onnxsource import OnnxOriginal
+
+    if options.arch or options.dtype:
+        raise UsageError(f"{source.line}: --arch and --dtype are for PyTorch files")
+    return OnnxOriginal(source.path, arrays(options.data), wanted(options.input))

@@ -1,0 +1,148 @@
+"""From an original to a proved graph: export, rewrite, convert, simplify, each stage measured against the original.
+
+It writes no file and decides no verdict; it knows no torch, exporters are loaded by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import onnx_ir as ir
+
+from gelu_deploy import proof
+from gelu_deploy.errors import ModelError
+from gelu_deploy.golden import Case
+from gelu_deploy.graph import hollow
+from gelu_deploy.graph.opset import Convert
+from gelu_deploy.graph.passes import Pass
+from gelu_deploy.graph.recognize import Findings, find
+from gelu_deploy.graph.rewrite import Plan, Rewrite
+from gelu_deploy.graph.simplify import Simplify
+from gelu_deploy.opening import emptied
+from gelu_deploy.options import ExportOptions
+from gelu_deploy.original import Array
+from gelu_deploy.parity import Limits
+from gelu_deploy.progress import step
+from gelu_deploy.results import Stage
+
+
+@dataclass
+class Pipeline:
+    """One model on its way; ``model`` is hollow from the start.
+
+    Attributes:
+        model: The graph as it is now.
+        held: Its large weights.
+        cases: What the original was given and answered; after an asked-for change of form also what is expected then.
+        limits: Tolerances.
+        measured: Whether stages are measured at all.
+        stages: The waterfall so far.
+        notes: What passes had to say.
+        plans: (output name, plan) of every site, once written.
+    """
+
+    model: ir.Model
+    held: hollow.Held
+    cases: Sequence[Case]
+    limits: Limits
+    measured: bool
+    stages: list[Stage] = field(default_factory=list[Stage])
+    notes: list[str] = field(default_factory=list[str])
+    plans: list[tuple[str, Plan]] = field(default_factory=list[tuple[str, Plan]])
+
+    @classmethod
+    def start(cls, model: ir.Model, cases: Sequence[Case], limits: Limits, *, measured: bool) -> Pipeline:
+        """Take a whole model in; its weights are held out until :meth:`whole`."""
+        pipeline = cls(*emptied(model), cases, limits, measured)
+        pipeline.measure("export")
+        return pipeline
+
+    @property
+    def weights(self) -> dict[str, Array]:
+        """The held weights as arrays, for running the hollow graph."""
+        return hollow.arrays(self.held)
+
+    def run(self, options: ExportOptions, opset: int) -> Findings:
+        """All passes in the order that loses nothing; returns the sites of the finished graph.
+
+        Rewriting comes before simplifying (onnxsim folds the trailing ½ of a GELU into the next Conv's weights), after
+        converting up (a ``Gelu`` node needs opset 20) and before converting down (it has no older form).
+        """
+        own = self.model.opset_imports.get("", 0)
+        if opset > own:
+            self.apply(Convert(opset), f"opset {opset}")
+        self.rewrite(options, opset)
+        if opset < own:
+            self.apply(Convert(opset), f"opset {opset}")
+        if options.simplify:
+            self.simplify()
+        return self.survivors()
+
+    def rewrite(self, options: ExportOptions, opset: int) -> None:
+        """Write every site anew; an asked-for change of form is a line of its own and moves what is expected."""
+        with step("rewrite"):
+            found = find(self.model).sites
+            writer = Rewrite(found, options.form, options.spelling, options.exclude, opset)
+            self.plans = [(site.output.name or "", writer.plan(site)) for site in found]
+            writer.apply(self.model)
+        changed = sorted({f"{p.site.form} -> {p.form}" for _, p in self.plans if p.form != p.site.form})
+        self.measure(f"form {', '.join(changed)}" if changed else "rewrite", held_to_table=not changed)
+
+    def simplify(self) -> None:
+        """onnxsim, kept only if the answers stay the same."""
+        before = self.model
+        self.apply(Simplify(), "simplify")
+        if self.measured and not self.stages[-1]["passed"]:
+            self.model = before
+            worst = self.stages.pop()
+            self.notes.append(f"not simplified: onnxsim moved {worst['worst']} by {worst['max_abs']:.1e}")
+
+    def apply(self, one: Pass, name: str) -> None:
+        """One pass, then the checker, then its line of the waterfall."""
+        with step(name.split(maxsplit=1)[0]):
+            result = one.apply(self.model)
+            self.model = result.model
+            self.notes += result.notes
+        self.measure(name)
+
+    def measure(self, name: str, *, held_to_table: bool = True) -> None:
+        """The graph as it stands, unoptimised, against what is expected."""
+        with step("check"):
+            check(self.model, name)
+        if not self.measured:
+            return
+        with step("run"):
+            run = proof.hollow_run(self.model, self.weights)
+            answers = [run(case.inputs) for case in self.cases]
+        stage = proof.outputs(name, answers, self.cases, self.limits)
+        if not held_to_table:
+            stage["passed"] = True
+            self.cases = [replace(case, form=own) for case, own in zip(self.cases, answers, strict=True)]
+        self.stages.append(stage)
+
+    def survivors(self) -> Findings:
+        """The sites of the finished graph. Anything but those that were written is a bug of ours."""
+        with step("recognize"):
+            again = find(self.model)
+        wanted = sorted((plan.form, plan.alpha or 0.0) for _, plan in self.plans)
+        if sorted((site.form, site.alpha or 0.0) for site in again.sites) != wanted:
+            raise AssertionError(f"{len(wanted)} GELUs were written and {len(again.sites)} are found again")
+        return again
+
+    def whole(self) -> ir.Model:
+        """The model with its weights back in place."""
+        hollow.put_back(self.model, self.held)
+        self.model.producer_name, self.model.producer_version = "gelu_deploy", None
+        return self.model
+
+
+def check(model: ir.Model, after: str) -> None:
+    """ONNX's full checker over a hollow model. Raises ModelError with the stage after which it is invalid."""
+    from onnx import checker
+
+    try:
+        checker.check_model(ir.to_proto(model), full_check=True)
+    except Exception as error:  # the checker raises several unrelated types
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ModelError(f"after {after} the ONNX checker refuses the model: {first}") from error

@@ -1,0 +1,73 @@
+"""Parity at its two levels, measured in the runtime: a network's outputs, and every site against its own form.
+
+It needs no torch: what the original answered stands in the cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from gelu_deploy import gelu, parity, runtime
+from gelu_deploy.golden import Case
+from gelu_deploy.graph.taps import tapped
+from gelu_deploy.original import Array, Arrays
+from gelu_deploy.parity import Limits
+from gelu_deploy.results import SiteResult, Stage
+
+Run = Callable[[Mapping[str, Array]], Arrays]
+
+
+def outputs(name: str, answers: Sequence[Arrays], cases: Sequence[Case], limits: Limits) -> Stage:
+    """One line of the waterfall: these answers against what is expected, worst over all cases."""
+    pairs = (
+        (label, got.get(label, np.empty(0)), wanted)
+        for got, case in zip(answers, cases, strict=True)
+        for label, wanted in case.expected.items()
+    )
+    return parity.compare(name, pairs, limits)
+
+
+def hollow_run(model: ir.Model, weights: Mapping[str, Array], *, optimise: bool = False, provider: str = "cpu") -> Run:
+    """A hollow model ready to be run with its weights fed as inputs."""
+    return runtime.Evaluation(model, weights, optimise=optimise, provider=provider)
+
+
+def site_parity(
+    model: ir.Model,
+    weights: Mapping[str, Array],
+    sites: Sequence[SiteResult],
+    cases: Sequence[Case],
+    provider: str,
+) -> Stage:
+    """Every site in the runtime, optimised, against the float64 reference of its own input."""
+    copy, shown = tapped(model, (site[end] for site in sites for end in ("input", "output")))
+    run = hollow_run(copy, weights, optimise=True, provider=provider)
+    return parity.site_stage("sites", _taps(run, shown, sites, cases))
+
+
+def _taps(
+    run: Run, shown: Mapping[str, str], sites: Sequence[SiteResult], cases: Sequence[Case]
+) -> Iterator[tuple[str, Array, Array, Array]]:
+    for case in cases:
+        values = run(case.inputs)
+        for site in sites:
+            if site["input"] not in shown or site["output"] not in shown:
+                continue
+            x, y = (-values[shown[site[end]]] for end in ("input", "output"))
+            written = site.get("written")
+            reference = gelu.FORMS[site["form"]].at(written.get("alpha") if written else None)
+            yield site["module"] or site["output"], x, y, np.asarray(reference(x))
+
+
+def verdict(stages: Sequence[Stage]) -> tuple[str, str]:
+    """``pass`` or ``fail``, and the first stage that broke parity."""
+    broken = next((stage for stage in stages if not stage["passed"]), None)
+    if broken is None:
+        return "pass", ""
+    return "fail", (
+        f"{broken['name']} broke parity: {broken['worst']} is off by {broken['max_abs']:.2e}, "
+        f"{broken['ratio']:.3g} times what is allowed"
+    )

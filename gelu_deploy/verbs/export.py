@@ -1,0 +1,184 @@
+"""``export``: whatever a person calls ``model.pt`` becomes an ONNX file that is proved to compute the same.
+
+It joins the parts (original, exporter, pipeline, artifact, session, proof) and measures nothing itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import onnx_ir as ir
+
+from gelu_deploy import artifact, proof, provenance, runtime, sites
+from gelu_deploy.cases import BATCH, Axes, free_axes, prove, refused
+from gelu_deploy.errors import UsageError
+from gelu_deploy.exporting import Exported, exported, names
+from gelu_deploy.golden import Case
+from gelu_deploy.graph.recognize import Findings
+from gelu_deploy.onnxsource import OnnxOriginal
+from gelu_deploy.options import ExportOptions
+from gelu_deploy.original import ExportRequest, Original, describe
+from gelu_deploy.originals import open_original
+from gelu_deploy.parity import Limits
+from gelu_deploy.pipeline import Pipeline
+from gelu_deploy.progress import recorded, step
+from gelu_deploy.results import ExportResult, Stage
+
+SCHEMA = "gelu-deploy/export/1"
+DEFAULT_OPSET = 20
+DEFAULT_OUTPUT = "model.onnx"
+
+
+def export(model: object, options: ExportOptions) -> ExportResult:
+    """Export, rewrite, simplify, prove and write; see :class:`ExportOptions`.
+
+    Nothing is written when the verdict is ``fail``; with ``--no-verify`` there is no verdict.
+
+    Raises:
+        GeluDeployError: Any of the tree; a failed verdict is a result.
+    """
+    limits = Limits.parse(options.atol, options.rtol)
+    with recorded() as seconds, artifact.stage(_target(model, options), overwrite=_may_replace(options)) as staged:
+        with step("load"):
+            original, line = open_original(model, options)
+        with step("run the original"):
+            axes, notes = _axes(original, options)
+            cases = _renamed(original, options, prove(original, axes))
+        graph = _exported(original, options, axes)
+        pipeline = Pipeline.start(graph.model, cases, limits, measured=options.verify)
+        findings = pipeline.run(options, options.opset or _default_opset(original, graph.model))
+        result = _result(pipeline, findings, graph, options)
+        result["source"] = line
+        result["notes"] = [*original.notes, *notes, *graph.notes, *pipeline.notes]
+        _finish(pipeline, result, staged, provenance.describe(result, options, model), options)
+        result["seconds"] = seconds
+        if result["verdict"] != "fail" and not options.dry_run:
+            with step("write"):
+                result["files"] = [str(path) for path in staged.publish(result)]
+    return result
+
+
+def _target(model: object, options: ExportOptions) -> str:
+    if options.output is None and isinstance(model, str) and model.endswith(".onnx"):
+        raise UsageError(f"{model} is ONNX already: say with -o OUT.onnx where the new file goes")
+    return options.output or DEFAULT_OUTPUT
+
+
+def _may_replace(options: ExportOptions) -> bool:
+    return options.overwrite or options.dry_run
+
+
+def _default_opset(original: Original, model: ir.Model) -> int:
+    return model.opset_imports.get("", DEFAULT_OPSET) if isinstance(original, OnnxOriginal) else DEFAULT_OPSET
+
+
+def _axes(original: Original, options: ExportOptions) -> tuple[Axes, list[str]]:
+    """The free axes: a file's own, else the batch (unless the network refuses) and what was asked for."""
+    if original.axes is not None:
+        return original.axes, []
+    axes = free_axes(original.examples, options.dynamic, batch=options.batch)
+    reason = refused(original, axes) if options.batch else ""
+    if not reason:
+        return axes, []
+    fixed = {name: {a: label for a, label in free.items() if label != BATCH} for name, free in axes.items()}
+    return fixed, [f"the batch stays fixed: {reason}"]
+
+
+def _renamed(original: Original, options: ExportOptions, cases: Sequence[Case]) -> list[Case]:
+    """The cases under the names that the graph is to have."""
+    inputs = names(options.input_names, list(original.examples), "--input-names")
+    outputs = names(options.output_names, original.output_names, "--output-names")
+    return [
+        replace(
+            case,
+            inputs=dict(zip(inputs, case.inputs.values(), strict=True)),
+            outputs=dict(zip(outputs, (case.outputs[name] for name in original.output_names), strict=True)),
+        )
+        for case in cases
+    ]
+
+
+def _exported(original: Original, options: ExportOptions, axes: Axes) -> Exported:
+    inputs = names(options.input_names, list(original.examples), "--input-names")
+    outputs = names(options.output_names, original.output_names, "--output-names")
+    if not isinstance(original, OnnxOriginal):
+        free = {new: axes.get(old, {}) for new, old in zip(inputs, original.examples, strict=True)}
+        request = ExportRequest(options.opset or DEFAULT_OPSET, inputs, outputs, free)
+        return exported(original, request, options.exporter)
+    values = [value for value in original.model.graph.inputs if value.name in original.examples]
+    for value, name in zip([*values, *original.model.graph.outputs], [*inputs, *outputs], strict=True):
+        value.name = name
+    return Exported(original.model, "none: an ONNX file")
+
+
+def _result(pipeline: Pipeline, findings: Findings, graph: Exported, options: ExportOptions) -> ExportResult:
+    """Everything that is known before the file is judged."""
+    with step("load in the runtime"):
+        index = sites.kernels(pipeline.model, options.provider)
+    rows = sites.rewritten([sites.row(site, index) for site in findings.sites], pipeline.plans)
+    held = pipeline.held.names
+    return ExportResult(
+        schema=SCHEMA,
+        source="",
+        notes=[],
+        exporter=graph.exporter,
+        opset=pipeline.model.opset_imports[""],
+        provider=options.provider,
+        inputs={v.name or "": _described(v) for v in pipeline.model.graph.inputs if v.name not in held},
+        outputs={v.name or "": _described(v) for v in pipeline.model.graph.outputs},
+        cases=[{name: describe(array) for name, array in case.inputs.items()} for case in pipeline.cases],
+        sites=rows,
+        near_misses=sites.near_misses(findings.misses),
+        stages=pipeline.stages,
+        verdict="not verified",
+        reason="",
+        files=[],
+        seconds={},
+    )
+
+
+def _described(value: ir.Value) -> str:
+    """``batch x 3 x 224 x 224 float32``."""
+    shape = " x ".join(str(size) for size in value.shape.dims) if value.shape is not None else "any shape"
+    return f"{shape or 'scalar'} {value.dtype.numpy().name if value.dtype is not None else 'any type'}"
+
+
+def _finish(
+    pipeline: Pipeline,
+    result: ExportResult,
+    staged: artifact.Stage,
+    described: Mapping[str, Any],
+    options: ExportOptions,
+) -> None:
+    """Write the file where nobody sees it yet; prove it and its sites in the runtime; seal the verdict into it."""
+    last = list[Stage]()
+    if options.verify:
+        with step("run"):
+            last.append(
+                proof.site_parity(pipeline.model, pipeline.weights, result["sites"], pipeline.cases, options.provider)
+            )
+    with step("write"):
+        whole = pipeline.whole()
+        path = staged.write(whole, described, cases=pipeline.cases, threshold=options.external_data_threshold)
+    with step("load in the runtime"):
+        session = runtime.Session(path, options.provider)
+    result["provider"] = session.provider
+    if not options.verify:
+        return
+    with session, step("run"):
+        answers = [session(case.inputs) for case in pipeline.cases]
+    result["stages"] += [proof.outputs("runtime", answers, pipeline.cases, pipeline.limits), *last]
+    result["verdict"], result["reason"] = _verdict(result["stages"], options)
+    staged.amend({"verdict": {"verdict": result["verdict"], "stages": result["stages"]}})
+
+
+def _verdict(stages: Sequence[Stage], options: ExportOptions) -> tuple[str, str]:
+    form = next((stage for stage in stages if stage["name"].startswith("form ")), None)
+    if form and options.max_form_error is not None and form["max_abs"] > options.max_form_error:
+        return "fail", (
+            f"{form['name']} moves {form['worst']} by {form['max_abs']:.2e}, "
+            f"more than --max-form-error {options.max_form_error:g}"
+        )
+    return proof.verdict(stages)

@@ -1,0 +1,128 @@
+"""``run``: an ONNX file once, on arrays from a file.
+
+It knows sessions and ``.npz`` files, and nothing of GELU.
+"""
+
+from __future__ import annotations
+
+import time
+import zipfile
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gelu_deploy.errors import UsageError
+from gelu_deploy.feeds import BITS, Spec
+from gelu_deploy.golden import write_npz
+from gelu_deploy.options import RunOptions
+from gelu_deploy.progress import step
+from gelu_deploy.results import RunResult, Tensor
+from gelu_deploy.runtime import Session
+from gelu_deploy.staging import Staging, reporting, staging
+
+if TYPE_CHECKING:
+    from gelu_deploy.original import Array, Arrays
+
+SCHEMA = "gelu-deploy/run/1"
+
+
+def run(model: str, options: RunOptions) -> RunResult:
+    """Run ``model`` on the arrays of ``options.data`` and, if asked, write its outputs.
+
+    Arrays that are no input, such as labels, are left alone. bfloat16 and float8, which ``.npz`` cannot name, are read
+    from arrays of their width without a type, and written as float32, which holds each of their values.
+
+    Raises:
+        UsageError: The data do not fit the model's inputs.
+        ModelError: The model cannot be run.
+        OutputError: The outputs cannot be written.
+    """
+    with _place(options) as place, _session(model, options) as session:
+        feeds = _read(Path(options.data), session.inputs)
+        with step("run"):
+            start = time.perf_counter()
+            outputs = {name: _storable(array) for name, array in session(feeds).items()}
+            seconds = time.perf_counter() - start
+        return {
+            "schema": SCHEMA,
+            "model": model,
+            "provider": session.provider,
+            "outputs": [_described(name, array) for name, array in outputs.items()],
+            "files": [] if place is None else _written(place, outputs),
+            "seconds": seconds,
+        }
+
+
+@contextmanager
+def _place(options: RunOptions) -> Generator[Staging | None]:
+    if options.output is None:
+        yield None
+        return
+    with staging(options.output, overwrite=options.overwrite) as place:
+        yield place
+
+
+def _session(model: str, options: RunOptions) -> Session:
+    with step("load"):
+        return Session(model, options.provider)
+
+
+def _read(data: Path, inputs: Mapping[str, Spec]) -> Arrays:
+    """The arrays of the file that are inputs; a ``.npy`` file is the only input."""
+    try:
+        with data.open("rb") as file:
+            found = np.load(file, allow_pickle=False)
+            if isinstance(found, np.ndarray):
+                return {name: _typed(found, spec) for name, spec in _only(inputs, data).items()}
+            missing = [name for name in inputs if name not in found.files]
+            if missing:
+                there = ", ".join(map(repr, found.files)) or "nothing"
+                raise UsageError(f"{data} has no array {missing[0]!r}, an input of the model; it has {there}.")
+            return {name: _typed(found[name], spec) for name, spec in inputs.items()}
+    except OSError as error:
+        raise UsageError(f"{data} cannot be read: {error.strerror or error}.") from error
+    except (EOFError, ValueError, zipfile.BadZipFile) as error:
+        raise UsageError(f"{data} is no .npz or .npy file of plain arrays: {error}") from error
+
+
+def _only(inputs: Mapping[str, Spec], data: Path) -> Mapping[str, Spec]:
+    if len(inputs) != 1:
+        names = ", ".join(map(repr, inputs)) or "none"
+        raise UsageError(f"{data} is one array, but the model's inputs are {names}. Put one of each in a .npz file.")
+    return inputs
+
+
+def _typed(array: Array, spec: Spec) -> Array:
+    """NumPy's format keeps the width of a bfloat16 array and forgets its type."""
+    if array.dtype.kind != "V" or spec.dtype not in BITS:
+        return array
+    import ml_dtypes
+
+    dtype = np.dtype(getattr(ml_dtypes, spec.dtype))
+    return array.view(dtype) if array.dtype.itemsize == dtype.itemsize else array
+
+
+def _storable(array: Array) -> Array:
+    if array.dtype.name in BITS:
+        return array.astype(np.float32)
+    return array.astype(np.str_) if array.dtype.kind == "O" else array
+
+
+def _written(place: Staging, outputs: Arrays) -> list[str]:
+    with reporting(place.target):
+        write_npz(place.folder / place.target.name, outputs)
+    return [str(file) for file in place.publish()]
+
+
+def _described(name: str, array: Array) -> Tensor:
+    ranged = array.size > 0 and array.dtype.kind in "biuf"
+    return {
+        "name": name,
+        "shape": list(array.shape),
+        "dtype": array.dtype.name,
+        "minimum": float(array.min()) if ranged else float("nan"),
+        "maximum": float(array.max()) if ranged else float("nan"),
+    }

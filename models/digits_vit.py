@@ -1,0 +1,78 @@
+"""A small vision transformer for scikit-learn's digits: images [N, 1, 8, 8] to logits [N, 10].
+
+Blocks are pre-LayerNorm; an image is cut into sixteen 2×2 patches. It knows nothing of training or export.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import torch
+from activations import make
+from torch import Tensor, nn
+
+
+class Attention(nn.Module):
+    """Multi-head self-attention over tokens [N, T, width]."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.scale = (width // heads) ** -0.5
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[N, T, width] to [N, T, width]."""
+        query, key, value = (part.transpose(1, 2) for part in self.qkv(x).unflatten(2, (3, self.heads, -1)).unbind(2))
+        weights = ((query * self.scale) @ key.transpose(2, 3)).softmax(dim=-1)
+        mixed: Tensor = self.out((weights @ value).transpose(1, 2).flatten(2))
+        return mixed
+
+
+class Block(nn.Module):
+    """Attention, then an MLP four times as wide inside; each is added to its own input, normalised first."""
+
+    def __init__(self, width: int, heads: int, activation: str) -> None:
+        super().__init__()
+        self.norm1 = nn.LayerNorm(width)
+        self.attention = Attention(width, heads)
+        self.norm2 = nn.LayerNorm(width)
+        up, down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.mlp = nn.Sequential(OrderedDict(up=up, act=make(activation), down=down))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[N, T, width] to [N, T, width]."""
+        x = x + self.attention(self.norm1(x))
+        mixed: Tensor = self.mlp(self.norm2(x))
+        return x + mixed
+
+
+class DigitsViT(nn.Module):
+    """Patches, learned positions, blocks, and a linear head on all tokens side by side."""
+
+    def __init__(self, width: int, depth: int, heads: int, activation: str) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(1, width, kernel_size=2, stride=2)
+        self.positions = nn.Parameter(torch.randn(16, width) * 0.02)
+        self.blocks = nn.Sequential(*(Block(width, heads, activation) for _ in range(depth)))
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(16 * width, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Images [N, 1, 8, 8], pixels in [-1, 1], to logits [N, 10]."""
+        tokens = self.patches(x).flatten(2).transpose(1, 2) + self.positions
+        logits: Tensor = self.head(self.norm(self.blocks(tokens)).flatten(1))
+        return logits
+
+
+def digits_vit(activation: str = "gelu", *, depth: int = 4, width: int = 48, seed: int = 0) -> nn.Module:
+    """The network with float32 weights fixed by seed and four heads: [N, 1, 8, 8] to [N, 10]."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        return DigitsViT(width, depth, 4, activation)
+
+
+def example_inputs() -> dict[str, Tensor]:
+    """Two random images, float32 [2, 1, 8, 8], pixels in [-1, 1]."""
+    return {"x": torch.rand(2, 1, 8, 8, generator=torch.Generator().manual_seed(0)) * 2 - 1}
