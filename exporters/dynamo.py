@@ -16,7 +16,7 @@ import onnx_ir as ir
 import torch
 
 from gelu_deploy.errors import ModelError
-from gelu_deploy.original import ExportRequest
+from gelu_deploy.originals.original import ExportRequest
 
 OLDEST, NEWEST, LOWERED = 18, 23, 20
 """Operator sets that it writes itself; for older ones it writes ``LOWERED``."""

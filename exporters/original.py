@@ -19,12 +19,12 @@ from torch import Tensor
 from torch.export import ExportedProgram
 
 from gelu_deploy.errors import ModelError, UsageError
-from gelu_deploy.original import Array, Arrays, describe
+from gelu_deploy.originals.original import Array, Arrays, describe
 
 
 @dataclass
 class TorchOriginal:
-    """A network in eval mode with example inputs; satisfies :class:`gelu_deploy.original.Original`.
+    """A network in eval mode with example inputs; satisfies :class:`gelu_deploy.originals.original.Original`.
 
     Attributes:
         module: An ``nn.Module``, a ``ScriptModule`` or an ``ExportedProgram``.

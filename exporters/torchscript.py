@@ -14,7 +14,7 @@ import onnx_ir as ir
 import torch
 
 from gelu_deploy.errors import ModelError
-from gelu_deploy.original import ExportRequest
+from gelu_deploy.originals.original import ExportRequest
 
 from .dynamo import reason
 

@@ -11,17 +11,17 @@ from dataclasses import dataclass, field, replace
 import onnx_ir as ir
 
 from gelu_deploy import proof
+from gelu_deploy.artifact.golden import Case
 from gelu_deploy.errors import ModelError
-from gelu_deploy.golden import Case
 from gelu_deploy.graph import hollow
+from gelu_deploy.graph.opening import emptied
 from gelu_deploy.graph.opset import Convert
 from gelu_deploy.graph.passes import Pass
 from gelu_deploy.graph.recognize import Findings, find
 from gelu_deploy.graph.rewrite import Plan, Rewrite
 from gelu_deploy.graph.simplify import Simplify
-from gelu_deploy.opening import emptied
 from gelu_deploy.options import ExportOptions
-from gelu_deploy.original import Array
+from gelu_deploy.originals.original import Array
 from gelu_deploy.parity import Limits
 from gelu_deploy.progress import step
 from gelu_deploy.results import Stage

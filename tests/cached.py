@@ -7,7 +7,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from gelu_deploy.original import Exporter, ExportRequest
+from gelu_deploy.originals.original import Exporter, ExportRequest
 from gelu_deploy.target import load
 
 _MADE: dict[str, ir.Model] = {}

@@ -10,14 +10,14 @@ from dataclasses import replace
 from typing import cast
 
 from gelu_deploy import artifact, proof, runtime, sites
+from gelu_deploy.artifact.golden import Case
 from gelu_deploy.errors import UsageError
-from gelu_deploy.golden import Case
 from gelu_deploy.graph import hollow
+from gelu_deploy.graph.opening import open_graph
 from gelu_deploy.graph.recognize import find
-from gelu_deploy.opening import open_graph
 from gelu_deploy.options import CheckOptions
-from gelu_deploy.original import Original
 from gelu_deploy.originals import open_original
+from gelu_deploy.originals.original import Original
 from gelu_deploy.parity import Limits
 from gelu_deploy.progress import step
 from gelu_deploy.results import CheckResult, SiteResult
@@ -35,7 +35,7 @@ def check(model: str, options: CheckOptions) -> CheckResult:
     limits = Limits.parse(options.atol, options.rtol)
     with step("read"):
         described = artifact.verify(model)
-        saved = artifact.golden(model)
+        saved = artifact.cases(model)
         graph = open_graph(model)
     with step("load in the runtime"):
         index = sites.kernels(graph.model, options.provider)

@@ -13,11 +13,11 @@ import re
 import sys
 from collections.abc import Iterator
 
-from gelu_deploy import providers
 from gelu_deploy.errors import SetupError
 from gelu_deploy.options import DoctorOptions
-from gelu_deploy.providers import TABLE, Provider
 from gelu_deploy.results import DoctorResult, Finding
+from gelu_deploy.runtime import providers
+from gelu_deploy.runtime.providers import TABLE, Provider
 
 SCHEMA = "gelu-deploy/doctor/1"
 PACKAGE = "gelu-deploy"

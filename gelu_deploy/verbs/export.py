@@ -12,15 +12,15 @@ from typing import Any
 import onnx_ir as ir
 
 from gelu_deploy import artifact, proof, provenance, runtime, sites
-from gelu_deploy.cases import BATCH, Axes, free_axes, prove, refused
+from gelu_deploy.artifact.golden import Case
 from gelu_deploy.errors import UsageError
-from gelu_deploy.exporting import Exported, exported, names
-from gelu_deploy.golden import Case
 from gelu_deploy.graph.recognize import Findings
-from gelu_deploy.onnxsource import OnnxOriginal
 from gelu_deploy.options import ExportOptions
-from gelu_deploy.original import ExportRequest, Original, describe
 from gelu_deploy.originals import open_original
+from gelu_deploy.originals.cases import BATCH, Axes, free_axes, prove, refused
+from gelu_deploy.originals.exporting import Exported, exported, names
+from gelu_deploy.originals.onnx_file import OnnxOriginal
+from gelu_deploy.originals.original import ExportRequest, Original, describe
 from gelu_deploy.parity import Limits
 from gelu_deploy.pipeline import Pipeline
 from gelu_deploy.progress import recorded, step

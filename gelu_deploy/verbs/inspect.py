@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gelu_deploy import sites
+from gelu_deploy.graph.opening import open_graph
 from gelu_deploy.graph.recognize import find
-from gelu_deploy.opening import open_graph
 from gelu_deploy.options import InspectOptions
 from gelu_deploy.progress import step
 from gelu_deploy.results import InspectResult

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gelu_deploy.artifact.golden import write_npz
+from gelu_deploy.artifact.staging import Staging, reporting, staging
 from gelu_deploy.errors import UsageError
-from gelu_deploy.feeds import BITS, Spec
-from gelu_deploy.golden import write_npz
 from gelu_deploy.options import RunOptions
 from gelu_deploy.progress import step
 from gelu_deploy.results import RunResult, Tensor
 from gelu_deploy.runtime import Session
-from gelu_deploy.staging import Staging, reporting, staging
+from gelu_deploy.runtime.feeds import BITS, Spec
 
 if TYPE_CHECKING:
-    from gelu_deploy.original import Array, Arrays
+    from gelu_deploy.originals.original import Array, Arrays
 
 SCHEMA = "gelu-deploy/run/1"
 

@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 import pytest
 
-from gelu_deploy import providers
 from gelu_deploy.errors import SetupError
 from gelu_deploy.options import DoctorOptions
 from gelu_deploy.results import Finding
+from gelu_deploy.runtime import providers
 from gelu_deploy.verbs.doctor import doctor
 
 Pretend = Callable[[dict[str, str | None]], None]

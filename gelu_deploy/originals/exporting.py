@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import onnx_ir as ir
 
 from gelu_deploy.errors import ModelError, UsageError
-from gelu_deploy.original import Exporter, ExportRequest
+from gelu_deploy.originals.original import Exporter, ExportRequest
 from gelu_deploy.progress import step
 from gelu_deploy.target import load
 

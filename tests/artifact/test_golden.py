@@ -9,8 +9,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from gelu_deploy import golden
-from gelu_deploy.golden import Case
+from gelu_deploy.artifact import golden
+from gelu_deploy.artifact.golden import Case
 
 NUMBERS = np.random.default_rng(0).normal(size=(2, 3)).astype(np.float32)
 ARRAYS = {

@@ -16,7 +16,8 @@ from typing import Annotated, Any
 from cyclopts import App, CycloptsError, Parameter
 
 import gelu_deploy
-from gelu_deploy import options, terminal
+from gelu_deploy import options
+from gelu_deploy.cli import terminal
 from gelu_deploy.errors import (
     EXIT_BUG,
     EXIT_GATE,
@@ -155,7 +156,7 @@ def _carry_out(call: Call) -> int:
     if call.json == "-":
         terminal.write_stdout(terminal.as_json(result))
     else:
-        from gelu_deploy.tables import render
+        from gelu_deploy.cli.tables import render
 
         if call.json is not None:
             terminal.write_file(Path(call.json), terminal.as_json(result))

@@ -19,13 +19,13 @@ import numpy as np
 
 from gelu_deploy import artifact
 from gelu_deploy.errors import ModelError, UsageError
-from gelu_deploy.feeds import BITS, Spec, checked, specs
-from gelu_deploy.providers import choose, native, onnxruntime, open_session
+from gelu_deploy.runtime.feeds import BITS, Spec, checked, specs
+from gelu_deploy.runtime.providers import choose, native, onnxruntime, open_session
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from gelu_deploy.original import Array, Arrays
+    from gelu_deploy.originals.original import Array, Arrays
 
 
 Model = Union["ir.Model", bytes, Path]
@@ -149,8 +149,8 @@ class Session(Runnable):
     def kernels(self) -> dict[str, tuple[str, ...]]:
         """What computes each GELU of the file here, by the name of its output; one operator where it is fused."""
         from gelu_deploy.graph.kernels import KernelIndex
+        from gelu_deploy.graph.opening import open_graph
         from gelu_deploy.graph.recognize import find
-        from gelu_deploy.opening import open_graph
 
         graph = open_graph(str(self._file)).model
         index = KernelIndex(optimised(graph, self.provider))

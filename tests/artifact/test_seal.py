@@ -8,7 +8,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from gelu_deploy.seal import Seal, entries, is_intact, is_sealed
+from gelu_deploy.artifact.seal import Seal, entries, is_intact, is_sealed
 
 TEXT = '<ir_version: 8, opset_import: ["": 17]> g (float[N] x) => (float[N] y) { y = Add(x, x) }'
 VALUES = {"form": '"tanh"', "note": '"größer"', "files": "{}"}

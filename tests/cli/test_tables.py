@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from gelu_deploy import tables
+from gelu_deploy.cli import tables
 from gelu_deploy.results import (
     CheckResult,
     DoctorResult,

@@ -18,16 +18,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gelu_deploy import golden as golden_data
+from gelu_deploy.artifact import golden
+from gelu_deploy.artifact.golden import Case
+from gelu_deploy.artifact.seal import PREFIX, Seal, entries, is_intact, is_sealed
+from gelu_deploy.artifact.staging import Staging, locked, reporting, shortened, staging
 from gelu_deploy.errors import ModelError
-from gelu_deploy.golden import Case
-from gelu_deploy.seal import PREFIX, Seal, entries, is_intact, is_sealed
-from gelu_deploy.staging import Staging, locked, reporting, shortened, staging
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-__all__ = ["Case", "Stage", "golden", "metadata", "stage", "to_json", "verify"]
+__all__ = ["Case", "Stage", "cases", "metadata", "stage", "to_json", "verify"]
 
 _STEM = 200  # bytes of NAME that the hashed names keep: a long NAME leaves no room for more
 _INLINE = 1024  # bytes of a tensor that stays in the graph even when the weights do not: shapes, constants
@@ -112,7 +112,7 @@ def stage(path: str | os.PathLike[str], *, overwrite: bool = False) -> Generator
     """A place to build the artifact ``path``; without :meth:`Stage.publish` nothing of it remains.
 
     Raises:
-        OutputError: At once, when nothing could be written there (see :func:`gelu_deploy.staging.staging`).
+        OutputError: At once, when nothing could be written there (see :func:`gelu_deploy.artifact.staging.staging`).
     """
     with staging(path, overwrite=overwrite) as place:
         yield Stage(place)
@@ -156,7 +156,7 @@ def metadata(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise ModelError(f"The metadata of {file} is damaged: {error}. Export it again.") from None
 
 
-def golden(path: str | os.PathLike[str]) -> list[Case]:
+def cases(path: str | os.PathLike[str]) -> list[Case]:
     """The golden data saved with a model; empty when it has none.
 
     Raises:
@@ -166,7 +166,7 @@ def golden(path: str | os.PathLike[str]) -> list[Case]:
     for name, digest in metadata(file).get("files", {}).items():
         if name.endswith(".golden.npz"):
             _verify_companion(file, name, digest)
-            return golden_data.read(file.with_name(name))
+            return golden.read(file.with_name(name))
     return []
 
 
@@ -205,7 +205,7 @@ def _write_golden(model: Path, cases: Sequence[Case]) -> dict[str, str]:
     if not cases:
         return {}
     draft = model.with_name(f"{_stem(model)}.golden.npz")
-    golden_data.write(draft, cases)
+    golden.write(draft, cases)
     digest = _sha256(draft)
     name = f"{_hashed(model, digest)}.golden.npz"
     draft.rename(model.with_name(name))

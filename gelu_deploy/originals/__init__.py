@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 from gelu_deploy.errors import SetupError, UsageError
 from gelu_deploy.options import SourceOptions
-from gelu_deploy.original import Original
+from gelu_deploy.originals.original import Original
 from gelu_deploy.source import Kind, Source, identify
 from gelu_deploy.target import load
 
@@ -40,8 +40,8 @@ def need_torch(what: str) -> None:
 
 
 def _onnx(source: Source, options: SourceOptions) -> Original:
-    from gelu_deploy.inputs import arrays, wanted
-    from gelu_deploy.onnxsource import OnnxOriginal
+    from gelu_deploy.originals.inputs import arrays, wanted
+    from gelu_deploy.originals.onnx_file import OnnxOriginal
 
     if options.arch or options.dtype:
         raise UsageError(f"{source.line}: --arch and --dtype are for PyTorch files")

@@ -14,8 +14,8 @@ from typing import Any
 import onnxruntime
 import pytest
 
-from gelu_deploy import providers
 from gelu_deploy.errors import SetupError, UsageError
+from gelu_deploy.runtime import providers
 
 GPU = ["TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider"]
 
@@ -130,7 +130,7 @@ def test_no_runtime_is_said_with_the_command(
 
 
 def test_telemetry_is_off_before_the_runtime_is_imported() -> None:
-    code = "from gelu_deploy import providers, runtime; import sys, os; assert 'onnxruntime' not in sys.modules; "
+    code = "from gelu_deploy.runtime import providers; import sys, os; assert 'onnxruntime' not in sys.modules; "
     code += "providers.onnxruntime(); print(os.environ['ORT_DISABLE_TELEMETRY'], len(os.listdir('/proc/self/task')))"
     clean = {name: value for name, value in os.environ.items() if name not in {"CI", "ORT_DISABLE_TELEMETRY"}}
     limits = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from gelu_deploy.artifact.golden import Case
 from gelu_deploy.errors import ModelError, UsageError
-from gelu_deploy.golden import Case
-from gelu_deploy.original import Arrays, Original, describe
+from gelu_deploy.originals.original import Arrays, Original, describe
 
 BATCH = "batch"
 BATCHES = (1, 2, 3)

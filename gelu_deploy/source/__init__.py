@@ -1,7 +1,7 @@
 """What is this file? Decided from its bytes, executing nothing, and said in one line.
 
-It knows the containers (zip, pickle, folder) and asks :mod:`gelu_deploy.skeleton` and :mod:`gelu_deploy.sniff` about
-what is inside. It knows neither torch nor ONNX, and nothing of how a file is loaded or what may be trusted.
+It knows the containers (zip, pickle, folder) and asks ``skeleton`` and ``sniff`` about what is inside. It knows neither
+torch nor ONNX, and nothing of how a file is loaded or what may be trusted.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import IO, Any
 
-from gelu_deploy import skeleton, sniff
 from gelu_deploy.errors import ModelError, TargetError
-from gelu_deploy.skeleton import Skeleton, SkeletonError, Thing
+from gelu_deploy.source import skeleton, sniff
+from gelu_deploy.source.skeleton import Skeleton, SkeletonError, Thing
 from gelu_deploy.target import split
 
 _LEGACY_MAGIC = 0x1950A86A20F9469CFC6C

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from gelu_deploy.artifact.staging import locked, staging
 from gelu_deploy.errors import OutputError
-from gelu_deploy.staging import locked, staging
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def holder(path: Path, code: str) -> subprocess.Popen[bytes]:
     code = f"""
 import sys
 from pathlib import Path
-from gelu_deploy.staging import *
+from gelu_deploy.artifact.staging import *
 path = Path(sys.argv[1])
 with {code}:
     print("ready", flush=True)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gelu_deploy.errors import UsageError
-from gelu_deploy.original import Arrays
+from gelu_deploy.originals.original import Arrays
 
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")
 

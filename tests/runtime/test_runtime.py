@@ -18,8 +18,8 @@ import onnx_ir as ir
 import pytest
 
 from gelu_deploy.errors import ModelError, UsageError
-from gelu_deploy.feeds import Spec
 from gelu_deploy.runtime import Evaluation, Session, evaluate, optimised
+from gelu_deploy.runtime.feeds import Spec
 
 HEAD = '<ir_version: 10, opset_import: ["": 20]>'
 DOUBLE = f"{HEAD} g (T[N, 3] x) => (T[N, 3] y) {{ y = Add(x, x) }}"

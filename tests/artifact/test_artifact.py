@@ -50,7 +50,7 @@ def write(path: Path, by: float, *, threshold: float = EXTERNAL) -> list[Path]:
 
 def answers(path: Path) -> float:
     """What the model on disk multiplies by; it, its metadata and its golden data must say the same."""
-    (golden,) = artifact.golden(path)
+    (golden,) = artifact.cases(path)
     with Session(path) as session:
         y = session(golden.inputs)["y"]
     np.testing.assert_array_equal(y, golden.outputs["y"])
@@ -158,7 +158,7 @@ def test_swapped_and_missing_files_are_refused(path: Path, tmp_path: Path, suffi
 def test_a_foreign_model_has_neither_metadata_nor_golden_data(path: Path) -> None:
     ir.save(scaled(2.0), path)
     assert artifact.metadata(path) == artifact.verify(path) == {}
-    assert artifact.golden(path) == []
+    assert artifact.cases(path) == []
 
 
 def test_only_files_are_read(tmp_path: Path) -> None:
