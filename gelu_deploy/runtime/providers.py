@@ -49,7 +49,8 @@ CUDA = Provider(
     {"use_tf32": "0"},  # TF32 has 10 bits of mantissa: no float32 tolerance would hold
 )
 LAYOUTS = ("NchwcTransformer", "NhwcTransformer")
-"""Optimisers that only change how memory is laid out, and rename every value that they touch."""
+"""Optimisers that only change how memory is laid out, and rename every value that they touch: off while a graph is
+saved to be read."""
 
 TABLE = {provider.name: provider for provider in (CPU, CUDA)}
 
@@ -156,8 +157,11 @@ def open_session(
             ort.preload_dlls()
     wanted = {provider.full: provider.options, CPU.full: CPU.options}
     source = model if isinstance(model, bytes) else str(model)
+    layouts = None if save is None else LAYOUTS
     with native("The runtime refuses the model"):
-        return ort.InferenceSession(source, options, list(wanted.items()), enable_fallback=0)
+        return ort.InferenceSession(
+            source, options, list(wanted.items()), enable_fallback=0, disabled_optimizers=layouts
+        )
 
 
 @contextlib.contextmanager
