@@ -5,6 +5,7 @@ It writes no file and decides no verdict; it knows no torch, exporters are loade
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -117,7 +118,7 @@ class Pipeline:
             answers = [run(case.inputs) for case in self.cases]
         stage = proof.outputs(name, answers, self.cases, self.limits)
         if not held_to_table:
-            stage["passed"] = True
+            stage["passed"], stage["ratio"] = True, math.nan
             self.cases = [replace(case, form=own) for case, own in zip(self.cases, answers, strict=True)]
         self.stages.append(stage)
 

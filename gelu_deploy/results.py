@@ -55,7 +55,7 @@ class InspectResult(TypedDict):
 
 
 class Stage(TypedDict):
-    """One line of the error waterfall; errors against the original, tolerance as the limit of ``ratio`` 1."""
+    """One line of the error waterfall; ``ratio`` is its error as a share of what is allowed, NaN if nothing is."""
 
     name: str
     max_abs: float

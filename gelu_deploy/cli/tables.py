@@ -264,7 +264,9 @@ def _number(value: float | None) -> str:
 
 
 def _share(ratio: float) -> str:
-    """How much of the tolerance was used: per cent of it, or how many times it."""
+    """How much of the tolerance was used: per cent of it, or how many times it; nothing where there is none."""
+    if math.isnan(ratio):
+        return "-"
     if 0 < ratio < 0.01:
         return "<1%"
     return f"{ratio:.0%}" if ratio < 10 else f"{_number(ratio)} ×"

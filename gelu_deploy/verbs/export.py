@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import onnx_ir as ir
@@ -40,7 +41,8 @@ def export(model: object, options: ExportOptions) -> ExportResult:
         GeluDeployError: Any of the tree; a failed verdict is a result.
     """
     limits = Limits.parse(options.atol, options.rtol)
-    with recorded() as seconds, artifact.stage(_target(model, options), overwrite=_may_replace(options)) as staged:
+    target = _target(model, options)
+    with recorded() as seconds, artifact.stage(target, overwrite=_may_replace(options)) as staged:
         with step("load"):
             original, line = open_original(model, options)
         with step("run the original"):
@@ -56,7 +58,7 @@ def export(model: object, options: ExportOptions) -> ExportResult:
         result["seconds"] = seconds
         if result["verdict"] != "fail" and not options.dry_run:
             with step("write"):
-                result["files"] = [str(path) for path in staged.publish(result)]
+                result["files"] = [_as_given(path, target) for path in staged.publish(result)]
     return result
 
 
@@ -64,6 +66,12 @@ def _target(model: object, options: ExportOptions) -> str:
     if options.output is None and isinstance(model, str) and model.endswith(".onnx"):
         raise UsageError(f"{model} is ONNX already: say with -o OUT.onnx where the new file goes")
     return options.output or DEFAULT_OUTPUT
+
+
+def _as_given(path: Path, target: str) -> str:
+    """The path of a written file in the way in which the user named the target."""
+    short = Path(target).with_name(path.name)
+    return str(short if short.exists() and short.samefile(path) else path)
 
 
 def _may_replace(options: ExportOptions) -> bool:

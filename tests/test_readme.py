@@ -1,0 +1,53 @@
+"""What the README tells people to type works, and shows what it says."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def blocks(readme: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def folder(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder like a fresh checkout, as far as the commands can tell."""
+    here = tmp_path_factory.mktemp("readme")
+    (here / "models").symlink_to(root / "models")
+    return here
+
+
+def test_the_commands_run_in_order_and_the_session_is_the_one_shown(root: Path, folder: Path) -> None:
+    readme = (root / "README.md").read_text()
+    commands = [line.partition("#")[0] for block in blocks(readme, "sh") for line in block.splitlines()]
+    ours = [shlex.split(line) for line in commands if line.startswith("python -m gelu_deploy")]
+    assert [command[3] for command in ours] == ["export", "inspect", "check", "run", "doctor"]
+    printed = [
+        subprocess.run([sys.executable, *command[1:]], cwd=folder, check=True, capture_output=True, text=True).stdout
+        for command in ours
+    ]
+    (shown,) = blocks(readme, "text")
+    assert _words(shown) == _words(printed[0])
+
+    for code in blocks(readme, "python"):
+        if "fastapi" not in code:
+            subprocess.run([sys.executable, "-c", code], cwd=folder, check=True)
+        compile(code, "README.md", "exec")
+
+
+def test_links_and_scripts_exist(root: Path) -> None:
+    readme = (root / "README.md").read_text()
+    for script in re.findall(r"^scripts/\w+", readme, re.MULTILINE):
+        assert (root / script).is_file(), script
+
+
+def _words(text: str) -> list[str]:
+    """What a run prints, without the times and numbers that differ from machine to machine."""
+    text = re.sub(r"^seconds .*\n(?: .*\n)*", "", text, flags=re.MULTILINE)
+    return re.findall(r"[A-Za-z_]{2,}", re.sub(r"-[0-9a-f]{12}\.|\de-?\d", " ", text))
