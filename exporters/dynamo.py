@@ -6,10 +6,11 @@ and may silently stay at 18. The caller converts what this returns. It knows not
 
 from __future__ import annotations
 
+import io
 import logging
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from typing import Any
 
 import onnx_ir as ir
@@ -65,7 +66,7 @@ def _quiet() -> Iterator[None]:
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), redirect_stderr(io.StringIO()):  # it prints the graph that it gave up
             warnings.simplefilter("ignore")
             yield
     finally:

@@ -61,7 +61,8 @@ class Signature:
     def __str__(self) -> str:
         """``x, mask (optional)``."""
         names = [name if needed else f"{name} (optional)" for name, needed in self.required.items()]
-        return ", ".join([*names, *["any others"] * self.any_name]) or "none with a name"
+        others = ["any, by name"] * self.any_name + ["any number, in order"] * (self.any_number and not names)
+        return ", ".join([*names, *others]) or "none"
 
 
 @dataclass
@@ -114,11 +115,12 @@ def float_type(module: Any) -> torch.dtype | None:
 
 def _given(module: Any, signature: Signature, options: SourceOptions) -> Chosen:
     data, made = arrays(options.data), wanted(options.input)
-    used = {name: array for name, array in data.items() if signature.any_name or name in signature.required}
+    free = signature.any_name or (signature.any_number and not signature.required)
+    used = {name: array for name, array in data.items() if free or name in signature.required}
     if data and not used and not made:
         raise UsageError(f"--data {options.data} holds {', '.join(data)}; the network's inputs are {signature}")
     for name in made:
-        if name not in signature.required and not signature.any_name:
+        if name not in signature.required and not free:
             raise UsageError(f"--input {name}: there is no such input; the network's inputs are {signature}")
     rows = {array.shape[:1] for array in used.values()}
     if len(rows) == 1:
@@ -128,7 +130,8 @@ def _given(module: Any, signature: Signature, options: SourceOptions) -> Chosen:
     tensors |= {name: to_tensor(array) for name, array in used.items()}
     order = [*(name for name in signature.required if name in tensors), *tensors]
     origin = [f"from {options.data}"] * bool(used) + ["seeded random values, as --input says"] * bool(made)
-    chosen = Chosen({name: tensors[name] for name in order}, ", ".join(origin), signature.by_name)
+    by_name = signature.by_name and (signature.any_name or set(tensors) <= set(signature.required))
+    chosen = Chosen({name: tensors[name] for name in order}, ", ".join(origin), by_name)
     if len(used) < len(data):
         chosen.notes.append(f"not inputs, ignored in {options.data}: {', '.join(sorted(set(data) - set(used)))}")
     return chosen
@@ -204,4 +207,5 @@ def _widen(chosen: Chosen) -> None:
 def _advice(signature: Signature, names: Sequence[str]) -> str:
     needed = [name for name in names if signature.required.get(name)] or list(names)[:1] or ["x"]
     flags = " ".join(f"--input {name}:2x…:float32" for name in needed)
-    return f"add {flags} (NAME:SHAPE:DTYPE), or --data X.npz; forward's parameters are {signature}"
+    such = "NAME:SHAPE:DTYPE, such as x:2x3x224x224:float32 or ids:2x16:int64"
+    return f"add {flags} ({such}), or --data X.npz; forward's parameters are {signature}"

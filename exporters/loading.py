@@ -21,6 +21,7 @@ from torch.export import ExportedProgram
 
 from gelu_deploy import target
 from gelu_deploy.errors import ModelError, SetupError, TargetError, UnsafeError, UsageError
+from gelu_deploy.keywords import once
 from gelu_deploy.options import SourceOptions
 from gelu_deploy.source import Kind, Source, identify
 
@@ -32,8 +33,8 @@ _OLDEST = (2, 10)
 _MODULE_KEYS = ("ema", "model")
 
 
-def load(source: Source, options: SourceOptions) -> TorchOriginal:
-    """The network of a source in eval mode, with example inputs.
+def load(source: Source, options: SourceOptions, inputs: Any = None) -> TorchOriginal:
+    """The network of a source in eval mode, with example inputs; ``inputs`` where there are no others.
 
     Raises:
         UsageError: An option is missing or cannot be meant; TargetError for ``--arch``.
@@ -56,7 +57,7 @@ def load(source: Source, options: SourceOptions) -> TorchOriginal:
     if source.kind not in loaders:
         raise UsageError(f"{source.line}: this is not PyTorch's to load.")
     module, offers, notes = loaders[source.kind](source, options)
-    return _original(module, [*_arch_offer(source, options), *offers], options, notes)
+    return _original(module, [*_arch_offer(source, options), *offers, ("the golden data", inputs)], options, notes)
 
 
 def from_module(module: Any, inputs: Any, options: SourceOptions) -> TorchOriginal:
@@ -225,27 +226,28 @@ def _folder(source: Source, options: SourceOptions) -> Loaded:
 
 
 def _target(source: Source, options: SourceOptions) -> Loaded:
-    return _built(source.path, options), [], []
+    if options.arch:
+        raise UsageError(f"--arch {options.arch}: {source.path} names the network already; leave --arch out")
+    return _built(source.path, options), [], ["no file of weights: the weights are as the code makes them"]
 
 
 def _built(where: str, options: SourceOptions) -> torch.nn.Module:
     """The module that a target is, or builds from ``--arch-arg``; random weights are seeded."""
     made = target.load(where)
     if not isinstance(made, torch.nn.Module):
-        arguments = dict(_argument(text) for text in options.arch_arg)
+        arguments = once("--arch-arg", (_argument(text) for text in options.arch_arg))
         if not callable(made):
             raise TargetError(
-                f"{where} is a {type(made).__name__}; expected a torch.nn.Module, its class or a factory."
+                f"{where} is of type {type(made).__name__}; expected a torch.nn.Module, its class or a factory."
             )
         try:
-            with target.importable(target.split(where)[0]), torch.random.fork_rng(devices=[]):
-                torch.default_generator.manual_seed(0)
+            with target.importable(target.split(where)[0]), _seeded():
                 made = made(**arguments)
         except Exception as error:
             given = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
             raise TargetError(f"{where}({given}) failed: {type(error).__name__}: {first_line(error)}") from error
     if not isinstance(made, torch.nn.Module):
-        raise TargetError(f"{where} gave a {type(made).__name__}; expected a torch.nn.Module.")
+        raise TargetError(f"{where} gave an object of type {type(made).__name__}; expected a torch.nn.Module.")
     return made
 
 
@@ -267,7 +269,7 @@ def _arch_offer(source: Source, options: SourceOptions) -> list[Offer]:
     where = target.split(arch)[0]
     offered = getattr(target.module(where), "example_inputs", None)
     try:
-        with target.importable(where):
+        with target.importable(where), _seeded():
             return [(f"example_inputs of {Path(where).name}", offered() if callable(offered) else offered)]
     except Exception as error:
         raise TargetError(f"{where}:example_inputs failed: {type(error).__name__}: {first_line(error)}") from error
@@ -275,6 +277,14 @@ def _arch_offer(source: Source, options: SourceOptions) -> list[Offer]:
 
 def _damaged(source: Source, error: Exception) -> ModelError:
     return ModelError(f"{source.path}: torch cannot read it: {type(error).__name__}: {first_line(error)}")
+
+
+@contextmanager
+def _seeded() -> Iterator[None]:
+    """With the same random numbers every time; the caller's own go on afterwards."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
+        yield
 
 
 @contextmanager

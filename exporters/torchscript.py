@@ -12,9 +12,10 @@ from typing import Any
 
 import onnx_ir as ir
 import torch
+from torch.jit._trace import TracerWarning
 
 from gelu_deploy.errors import ModelError
-from gelu_deploy.originals.original import ExportRequest
+from gelu_deploy.originals.original import NOTES, ExportRequest
 
 from .dynamo import reason
 
@@ -31,8 +32,10 @@ def export(module: Any, inputs: tuple[torch.Tensor, ...], request: ExportRequest
     with tempfile.TemporaryDirectory(prefix="gelu_deploy-") as folder:
         path = Path(folder) / "model.onnx"
         try:
-            with warnings.catch_warnings(), torch.no_grad():
+            with warnings.catch_warnings(record=True) as caught, torch.no_grad():
+                torch._C._jit_set_onnx_log_output_stream("stderr")  # it logs what it cannot write
                 warnings.simplefilter("ignore")  # it is deprecated, and says so at every call
+                warnings.simplefilter("always", TracerWarning)
                 torch.onnx.export(
                     module,
                     inputs,
@@ -48,4 +51,16 @@ def export(module: Any, inputs: tuple[torch.Tensor, ...], request: ExportRequest
             raise ModelError(f"torch.onnx (torchscript) could not export it: {reason(error)}") from error
         model = ir.load(path)
         ir.external_data.load_to_model(model)
+        model.meta[NOTES] = _one_way(caught)
         return model
+
+
+def _one_way(caught: list[warnings.WarningMessage]) -> list[str]:
+    """A note where a tensor decided what forward does: parity then holds for inputs that go the same way only."""
+    told = [one for one in caught if "Python boolean" in str(one.message)]
+    places = list(dict.fromkeys(f"{Path(one.filename).name}:{one.lineno}" for one in told))
+    if not places:
+        return []
+    more = f" and {len(places) - 3} more" if len(places) > 3 else ""
+    where = f"where a tensor decides what forward does ({', '.join(places[:3])}{more})"
+    return [f"the trace went one way {where}: inputs that need the other way get wrong answers"]

@@ -8,13 +8,14 @@ from __future__ import annotations
 import difflib
 import os
 import types
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from gelu_deploy.errors import UsageError
 
 Options = TypeVar("Options")
+Value = TypeVar("Value")
 
 
 def build(kind: type[Options], keywords: Mapping[str, object]) -> Options:
@@ -34,6 +35,16 @@ def build(kind: type[Options], keywords: Mapping[str, object]) -> Options:
         raise UsageError(f"Options that must be given are missing: {', '.join(missing)}.")
     hints = get_type_hints(kind)
     return kind(**{name: _fitted(name, value, hints[name]) for name, value in keywords.items()})
+
+
+def once(flag: str, pairs: Iterable[tuple[str, Value]]) -> dict[str, Value]:
+    """What a flag that may be repeated says of each name. Raises UsageError when it says two things of one."""
+    found: dict[str, Value] = {}
+    for name, value in pairs:
+        if name in found:
+            raise UsageError(f"{flag}: {f'{name!r} is' if name else 'it is'} given twice; leave one of them out")
+        found[name] = value
+    return found
 
 
 def source(model: object) -> object:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gelu_deploy.errors import UsageError
+from gelu_deploy.keywords import once
 from gelu_deploy.results import Stage
 
 Array = NDArray[Any]
@@ -60,6 +61,16 @@ class Limits:
         """From ``--atol 1e-5 --atol logits:1e-4``. Raises UsageError for anything that is no number."""
         return cls(_numbers("--atol", atol), _numbers("--rtol", rtol))
 
+    def for_outputs(self, names: Iterable[str]) -> Limits:
+        """The same. Raises UsageError when one of them is for an output that is not among ``names``."""
+        known = ["", *names]
+        for flag, limits in (("--atol", self.absolute), ("--rtol", self.relative)):
+            for name in limits:
+                if name not in known:
+                    outputs = ", ".join(known[1:])
+                    raise UsageError(f"{flag} {name}:{limits[name]:g}: there is no such output; they are {outputs}")
+        return self
+
     def allowed(self, name: str, wanted: Array) -> float:
         """Largest permitted ``|got - wanted|`` for one output."""
         finite = np.abs(wanted[np.isfinite(wanted)]) if wanted.size else wanted
@@ -91,15 +102,20 @@ def compare(name: str, pairs: Iterable[tuple[str, Array, Array]], limits: Limits
 
 
 def site_stage(name: str, taps: Iterable[tuple[str, Array, Array, Array]]) -> Stage:
-    """One line from (site, its input x, its output, reference form of x in float64); the limit grows with ``|x|``."""
+    """One line from (site, its input x, its output, reference form of x in float64); the limit grows with ``|x|``.
+
+    Where ``x`` is infinite or NaN nothing is judged: spellings of one form differ there, PyTorch's own included.
+    """
     worst = Stage(name=name, max_abs=0.0, max_rel=0.0, ratio=0.0, worst="", passed=True)
     for label, x, got, wanted in taps:
-        absolute, relative = difference(got, wanted)
-        finite = np.isfinite(x.astype(np.float64)) & np.isfinite(wanted)
-        gap = np.abs(got.astype(np.float64) - wanted)[finite]
-        allowed = tolerance(x.dtype).site * np.maximum(1.0, np.abs(x.astype(np.float64)))[finite]
-        same_shape = np.isfinite(absolute)
-        ratio = float(np.max(gap / allowed, initial=0.0)) if same_shape and allowed.all() else np.inf
+        absolute = relative = ratio = np.inf
+        if got.shape == wanted.shape == x.shape:
+            judged = np.isfinite(x.astype(np.float64))
+            absolute, relative = difference(got[judged], wanted[judged])
+            allowed = tolerance(x.dtype).site * np.maximum(1.0, np.abs(x[judged].astype(np.float64)))
+            if np.isfinite(absolute) and allowed.all():
+                gap = np.abs(got[judged].astype(np.float64) - wanted[judged])
+                ratio = float(np.max(gap / allowed, initial=0.0))
         worst = _worse(worst, label, absolute, relative, ratio)
     return worst
 
@@ -133,7 +149,7 @@ def _worse(stage: Stage, label: str, absolute: float, relative: float, ratio: fl
 
 
 def _numbers(flag: str, texts: Iterable[str]) -> dict[str, float]:
-    return dict(_number(flag, text) for text in texts)
+    return once(flag, (_number(flag, text) for text in texts))
 
 
 def _number(flag: str, text: str) -> tuple[str, float]:

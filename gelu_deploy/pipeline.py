@@ -6,8 +6,10 @@ It writes no file and decides no verdict; it knows no torch, exporters are loade
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 
 import onnx_ir as ir
 
@@ -87,6 +89,7 @@ class Pipeline:
             writer = Rewrite(found, options.form, options.spelling, options.exclude, opset)
             self.plans = [(site.output.name or "", writer.plan(site)) for site in found]
             writer.apply(self.model)
+            self.notes += _idle(options.exclude, [site.module for site in found])
         changed = sorted({f"{p.site.form} -> {p.form}" for _, p in self.plans if p.form != p.site.form})
         self.measure(f"form {', '.join(changed)}" if changed else "rewrite", held_to_table=not changed)
 
@@ -136,6 +139,13 @@ class Pipeline:
         hollow.put_back(self.model, self.held)
         self.model.producer_name, self.model.producer_version = "gelu_deploy", None
         return self.model
+
+
+def _idle(patterns: Sequence[str], modules: Sequence[str]) -> list[str]:
+    """A note for every ``--exclude`` that no GELU's module matches."""
+    there = ", ".join(dict.fromkeys(re.sub(r"\d+", "*", module) for module in modules)) or "none"
+    idle = [pattern for pattern in patterns if not any(fnmatchcase(module, pattern) for module in modules)]
+    return [f"--exclude {pattern} matches no GELU; their modules are {there}" for pattern in idle]
 
 
 def check(model: ir.Model, after: str) -> None:

@@ -43,7 +43,8 @@ def site_parity(
     provider: str,
 ) -> Stage:
     """Every site in the runtime, optimised, against the float64 reference of its own input."""
-    copy, shown = tapped(model, (site[end] for site in sites for end in ("input", "output")))
+    names = (name for site in sites for name in (site["input"], site["output"], site.get("bias", "")))
+    copy, shown = tapped(model, names)
     run = hollow_run(copy, weights, optimise=True, provider=provider)
     return parity.site_stage("sites", _taps(run, shown, sites, cases))
 
@@ -56,7 +57,9 @@ def _taps(
         for site in sites:
             if site["input"] not in shown or site["output"] not in shown:
                 continue
-            x, y = (-values[shown[site[end]]] for end in ("input", "output"))
+            x, y = (-values[shown[name]] for name in (site["input"], site["output"]))
+            bias = shown.get(site.get("bias", ""))
+            x = x if bias is None else x - values[bias]
             written = site.get("written")
             reference = gelu.FORMS[site["form"]].at(written.get("alpha") if written else None)
             yield site["module"] or site["output"], x, y, np.asarray(reference(x))
@@ -67,7 +70,10 @@ def verdict(stages: Sequence[Stage]) -> tuple[str, str]:
     broken = next((stage for stage in stages if not stage["passed"]), None)
     if broken is None:
         return "pass", ""
-    return "fail", (
-        f"{broken['name']} broke parity: {broken['worst']} is off by {broken['max_abs']:.2e}, "
-        f"{broken['ratio']:.3g} times what is allowed"
-    )
+    if not np.isfinite(broken["max_abs"]):
+        what = "has another shape, or is NaN or infinite elsewhere"
+    elif not np.isfinite(broken["ratio"]):
+        what = f"is off by {broken['max_abs']:.2e}, where no difference is allowed"
+    else:
+        what = f"is off by {broken['max_abs']:.2e}, {broken['ratio']:.3g} times what is allowed"
+    return "fail", f"{broken['name']} broke parity: {broken['worst']} {what}"

@@ -42,6 +42,8 @@ def row(site: Site, index: KernelIndex) -> SiteResult:
         kernels=[],
         reason="",
     )
+    if site.bias is not None:
+        one["bias"] = site.bias.name or ""
     return _with_kernels(one, index)
 
 

@@ -44,6 +44,7 @@ def load(target: str) -> Any:
     found: Any = module(where)
     for part in name.split("."):
         found = _attribute(found, part, where)
+        where += f":{part}" if where == split(target)[0] else f".{part}"
     return found
 
 
@@ -141,9 +142,10 @@ def _attribute(found: Any, part: str, where: str) -> Any:
     try:
         return getattr(found, part)
     except AttributeError:
-        names = sorted(name for name in vars(found) if not name.startswith("_"))
+        held = getattr(found, "__dict__", {})
+        names = sorted(name for name in held if not name.startswith("_"))
         near = get_close_matches(part, names, n=1)
-        own = [name for name in names if getattr(vars(found)[name], "__module__", "") == vars(found).get("__name__")]
+        own = [name for name in names if getattr(held[name], "__module__", "") == held.get("__name__")]
         advice = f"did you mean {near[0]}?" if near else f"it has: {', '.join(own or names) or 'nothing'}"
         raise TargetError(f"{where} has no {part!r}; {advice}") from None
 

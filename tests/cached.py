@@ -6,6 +6,7 @@ import hashlib
 from typing import Any
 
 import onnx_ir as ir
+import torch
 
 from gelu_deploy.originals.original import Exporter, ExportRequest
 from gelu_deploy.target import load
@@ -27,7 +28,8 @@ def _once(name: str, module: Any, inputs: tuple[Any, ...], request: ExportReques
     exporter: Exporter = load(f"gelu_deploy.exporters.{name}:export")
     oldest, newest, lowered = (18, 23, 20) if name == "dynamo" else (9, 20, 9)
     opset = lowered if request.opset < oldest else min(request.opset, newest)
-    weights = hashlib.sha256(b"".join(w.detach().numpy().tobytes() for w in module.state_dict().values())).hexdigest()
+    held = b"".join(weight.detach().reshape(-1).view(torch.uint8).numpy() for weight in module.state_dict().values())
+    weights = hashlib.sha256(held).hexdigest()
     key = repr((name, opset, str(module), weights, request.input_names, request.output_names, request.dynamic))
     if key not in _MADE:
         _MADE[key] = exporter(module, inputs, request)

@@ -191,7 +191,10 @@ def _write_model(path: Path, model: ir.Model, threshold: float) -> dict[str, str
     tensors = [value.const_value for value in values if value.const_value is not None]
     large = [tensor for tensor in tensors if tensor.nbytes > _INLINE]
     if sum(tensor.nbytes for tensor in large) <= min(threshold, _PROTOBUF):
-        ir.save(ir.external_data.load_to_model(model), path)
+        for value in values:
+            if isinstance(value.const_value, ir.ExternalTensor):
+                value.const_value = _in_memory(value.const_value)
+        ir.save(model, path)
         return {}
     digest = hashlib.sha256()
     for tensor in large:
@@ -199,6 +202,13 @@ def _write_model(path: Path, model: ir.Model, threshold: float) -> dict[str, str
     name = f"{_hashed(path, digest.hexdigest())}.data"
     ir.save(model, path, external_data=name, size_threshold_bytes=_INLINE)
     return {name: digest.hexdigest()}
+
+
+def _in_memory(tensor: ir.ExternalTensor) -> ir.TensorProtocol:
+    """A copy; onnx_ir's own way closes the file, which fails while a session still reads from it."""
+    import onnx_ir as ir
+
+    return ir.Tensor(tensor.numpy().copy(), tensor.dtype, shape=tensor.shape, name=tensor.name)
 
 
 def _write_golden(model: Path, cases: Sequence[Case]) -> dict[str, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import mmap
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
@@ -18,6 +19,8 @@ _DIGEST = f"{PREFIX}digest"
 _DIGITS = 64
 _END = 4096  # bytes at the end of a sealed file that surely hold its last two entries
 _METADATA_FIELD = 14  # ModelProto.metadata_props
+_BEGIN = re.compile(rb"\x72[\x80-\xff]{0,4}[\x00-\x7f]\x0a.gelu_deploy\.\w*(?:\x12|\Z)", re.DOTALL)
+"""How an entry begins. Names of nodes and constants may have our prefix too, in files of anybody."""
 
 
 class Seal:
@@ -66,7 +69,7 @@ def entries(path: Path) -> dict[str, str]:
 def is_sealed(path: Path) -> bool:
     """Whether the file is, or was before it was damaged, one of ours."""
     with path.open("rb") as file:
-        return PREFIX.encode() in _end(file, _END) or bool(entries(path))
+        return _BEGIN.search(_end(file, _END)) is not None or bool(entries(path))
 
 
 def is_intact(path: Path) -> bool:

@@ -118,6 +118,8 @@ def shortened(name: str, limit: int) -> str:
 
 def _refuse_hopeless(path: Path) -> None:
     if not path.parent.is_dir():
+        if path.parent.exists():
+            raise OutputError(f"{path} cannot be written: {path.parent} is no folder. Name another place.")
         raise OutputError(f"{path} cannot be written: the folder {path.parent} does not exist. Make it first.")
     longest = len(os.fsencode(path.name.removesuffix(".onnx") + _COMPANION))
     limit = os.pathconf(path.parent, "PC_NAME_MAX")

@@ -13,7 +13,7 @@ from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, MissingArgumentError, Parameter, UnusedCliTokensError
 
 import gelu_deploy
 from gelu_deploy import options
@@ -90,6 +90,7 @@ def _complain(message: str, code: int) -> int:
 
 def _parse(argv: list[str]) -> Call | None:
     """The call that is meant; None when help or the version was asked for and has been printed."""
+    page = terminal.Page()
     app = App(
         name="gelu-deploy",
         help="Export networks with GELU to ONNX, prove that they compute the same, and see what runs.",
@@ -97,6 +98,7 @@ def _parse(argv: list[str]) -> Call | None:
         version=lambda: f"gelu-deploy {gelu_deploy.__version__}",
         default_parameter=Parameter(negative_iterable=(), show_default=_worth_showing),
         result_action="return_value",
+        console=page.console,
     )
     for place, (verb, command) in enumerate(COMMANDS.items()):
         app.command(_parser(verb, command), name=verb, help=_summary(verb), sort_key=place)
@@ -104,8 +106,21 @@ def _parse(argv: list[str]) -> Call | None:
         answer = app(argv, exit_on_error=False, print_error=False)
     except CycloptsError as error:
         verb = f" {argv[0]}" if argv and argv[0] in COMMANDS else ""
-        raise UsageError(f"{error}\nSee gelu-deploy{verb} --help.") from None
+        raise UsageError(f"{_misuse(error)}\nSee gelu-deploy{verb} --help.") from None
+    page.write()
     return answer if isinstance(answer, Call) else None
+
+
+def _misuse(error: CycloptsError) -> str:
+    """What is wrong with the words, in ours where cyclopts' own say too little."""
+    if isinstance(error, UnusedCliTokensError) and error.unused_tokens:
+        words = " ".join(map(repr, error.unused_tokens))
+        return f"Nothing is expected where {words} came; an option takes one value, and is repeated for more."
+    if isinstance(error, MissingArgumentError) and error.argument and not (error.keyword or error.unused_tokens):
+        flag = error.argument
+        name = f"MODEL (or {flag.name})" if flag.name == "--model" else flag.name
+        return f"{name} is missing{': ' if flag.parameter.help else '.'}{flag.parameter.help or ''}"
+    return str(error)
 
 
 def _parser(verb: str, command: Command) -> Any:
@@ -128,7 +143,8 @@ def _parameters(command: Command) -> Iterator[inspect.Parameter]:
     if command.model is not None:
         model = Annotated[str, Parameter(name=("--model", "-m"), help=command.model)]
         yield flag("model", flag.POSITIONAL_OR_KEYWORD, annotation=model)
-    flags = Annotated[command.options, Parameter(name="*")]  # type: ignore[name-defined]  # made at run time
+    show = bool(fields(command.options))
+    flags = Annotated[command.options, Parameter(name="*", show=show)]  # type: ignore[name-defined]  # made at run time
     required = any(field.default is MISSING for field in fields(command.options))
     yield flag("options", flag.KEYWORD_ONLY, annotation=flags, default=flag.empty if required else command.options())
     told = Parameter(
@@ -147,10 +163,20 @@ def _worth_showing(default: Any) -> str | None:
     return None if default is None or isinstance(default, (bool, tuple)) else str(default)
 
 
+def _refuse_to_harm(report: Path, call: Call) -> None:
+    """Raise OutputError if the JSON cannot be written, or would take the place of a file that the command reads."""
+    if not report.parent.is_dir():
+        raise OutputError(f"--json {report}: its folder does not exist. Make it, or name another file.")
+    settings = call.arguments[-1]
+    named = [call.arguments[0], *(getattr(settings, name, None) for name in ("output", "data", "against"))]
+    if any(isinstance(name, str) and Path(name).resolve() == report.resolve() for name in named):
+        raise OutputError(f"--json {report}: the command reads or writes that file itself. Name another one.")
+
+
 def _carry_out(call: Call) -> int:
     """Call the verb and say what came of it."""
-    if call.json not in {None, "-"} and not Path(str(call.json)).parent.is_dir():
-        raise OutputError(f"--json {call.json}: its folder does not exist. Make it, or name another file.")
+    if call.json not in {None, "-"}:
+        _refuse_to_harm(Path(str(call.json)), call)
     with terminal.stdout_for_results_only(), terminal.spinner(call.verb):
         result = getattr(importlib.import_module(f"gelu_deploy.verbs.{call.verb}"), call.verb)(*call.arguments)
     if call.json == "-":

@@ -16,6 +16,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from gelu_deploy.cli.cell import Cell
 from gelu_deploy.results import (
     CheckResult,
     DoctorResult,
@@ -56,8 +57,12 @@ def _export(result: ExportResult) -> list[RenderableType]:
         *_sites(result["sites"]),
         *_near_misses(result["near_misses"]),
         *_stages(result["stages"]),
-        _verdict(result["verdict"], result["reason"], _written(result["files"])),
+        _verdict(result["verdict"], result["reason"], _written(result["files"]) + _dry(result)),
     ]
+
+
+def _dry(result: ExportResult) -> str:
+    return "" if result["files"] or result["verdict"] == "fail" else ", as --dry-run says"
 
 
 def _inspect(result: InspectResult) -> list[RenderableType]:
@@ -70,9 +75,9 @@ def _inspect(result: InspectResult) -> list[RenderableType]:
     single = sum(len(site["kernels"]) == 1 for site in sites)
     return [
         _facts(facts),
-        *_sites(sites),
+        *(_sites(sites) if sites else []),
         *_near_misses(result["near_misses"]),
-        Text(f"{_count(len(sites), 'GELU site')}, {single} of them one kernel", style="bold"),
+        Text(f"{_count(len(sites), 'GELU site')}{f', {single} of them one kernel' if sites else ''}", style="bold"),
     ]
 
 
@@ -277,7 +282,7 @@ def _facts(facts: Iterable[tuple[str, str]]) -> RenderableType:
     grid.add_column(style=QUIET, overflow="fold", max_width=24)
     grid.add_column(overflow="fold")
     for label, text in facts:
-        grid.add_row(Text(label), Text(text))
+        grid.add_row(Cell(label), Cell(text))
     return Padding(grid, (0, 0, 1, 0))
 
 
@@ -288,5 +293,5 @@ def _table(headers: list[str], rows: Iterable[tuple[str | Text, ...]]) -> Render
         right: Literal["right", "left"] = "right" if header.startswith("<") else "left"
         table.add_column(Text(header.removeprefix("<")), justify=right, overflow="fold")
     for row in rows:
-        table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
+        table.add_row(*(cell if isinstance(cell, Text) else Cell(cell) for cell in row))
     return Padding(table, (0, 0, 1, 0))

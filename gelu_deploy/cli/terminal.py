@@ -85,17 +85,34 @@ def spinner(first: str) -> Generator[None]:
     if not sys.stderr.isatty():
         yield
         return
-    with Console(stderr=True).status(first) as status, progress.listening(status.update):
+    with Console(file=sys.stderr).status(first) as status, progress.listening(status.update):
         yield
 
 
+class Page:
+    """Output in the making: rich would leave by SystemExit if the reader of stdout had gone.
+
+    Attributes:
+        console: As wide as the terminal (80 without one), coloured on a terminal only.
+    """
+
+    def __init__(self) -> None:
+        self._text = io.StringIO()
+        self.console = Console(
+            file=self._text, width=Console().width, force_terminal=sys.stdout.isatty(), highlight=False
+        )
+
+    def write(self) -> None:
+        """All of it to stdout. Raises OutputError."""
+        write_stdout("".join(f"{line.rstrip()}\n" for line in self._text.getvalue().splitlines()))
+
+
 def show(parts: list[RenderableType]) -> None:
-    """Renderables to stdout, as wide as the terminal (80 without one), coloured on a terminal only."""
-    page = io.StringIO()  # rich would leave by SystemExit if the reader had gone
-    console = Console(file=page, width=Console().width, force_terminal=sys.stdout.isatty(), highlight=False)
+    """Renderables to stdout."""
+    page = Page()
     for part in parts:
-        console.print(part)
-    write_stdout("".join(f"{line.rstrip()}\n" for line in page.getvalue().splitlines()))
+        page.console.print(part)
+    page.write()
 
 
 def write_stdout(text: str) -> None:

@@ -13,6 +13,8 @@ import onnx_ir as ir
 FUSED = {"Gelu", "FastGelu", "QuickGelu", "BiasGelu", "BiasSplitGelu", "GemmFastGelu"}
 """Operators of the runtime that compute a whole GELU; some also take in the bias before it."""
 LOST = "the runtime folded it into its neighbours under another name"
+WIDENED = "InsertedPrecisionFreeCast_"
+"""What the runtime puts before the name of a 16-bit value that it computes in float32 instead."""
 
 
 @dataclass(frozen=True)
@@ -33,15 +35,21 @@ class KernelIndex:
 
     def of(self, source: str, output: str) -> Kernels:
         """The kernels between the values named ``source`` and ``output``."""
-        value = self._values.get(output)
+        value = self._computed(output)
         if value is None:
             return Kernels((), LOST)
-        ops = tuple(node.op_type for node in _between(source, value))
+        ops = tuple(node.op_type for node in _between({source, f"{WIDENED}{source}"}, value))
         return Kernels(ops, "" if len(ops) == 1 else _reason(value, ops))
 
+    def _computed(self, output: str) -> ir.Value | None:
+        """The value of this name, or the one in float32 that is only rounded to it."""
+        wide = self._values.get(f"{WIDENED}{output}")
+        maker = None if wide is None else wide.producer()
+        return self._values.get(output) if maker is None or maker.op_type == "Cast" else wide
 
-def _between(source: str, output: ir.Value) -> list[ir.Node]:
-    """The producer of ``output`` if it is a fused GELU, else every operator back to ``source``."""
+
+def _between(sources: set[str], output: ir.Value) -> list[ir.Node]:
+    """The producer of ``output`` if it is a fused GELU, else every operator back to one of ``sources``."""
     last = output.producer()
     assert last is not None
     if last.op_type in FUSED:
@@ -49,7 +57,7 @@ def _between(source: str, output: ir.Value) -> list[ir.Node]:
     found, queue = dict.fromkeys([last]), deque([last])
     while queue and len(found) < 32:
         for value in queue.popleft().inputs:
-            node = None if value is None or value.name == source else value.producer()
+            node = None if value is None or value.name in sources else value.producer()
             if node is not None and node not in found and node.op_type not in ("Constant", "MatMul", "Gemm", "Conv"):
                 found[node] = None
                 queue.append(node)
@@ -59,6 +67,8 @@ def _between(source: str, output: ir.Value) -> list[ir.Node]:
 def _reason(output: ir.Value, ops: tuple[str, ...]) -> str:
     if output.is_graph_output() and "Tanh" in ops:
         return "a tanh GELU that is itself an output of the graph stays open; --spelling contrib closes it"
+    if (output.name or "").startswith(WIDENED):
+        return f"the runtime computes 16-bit numbers in float32 here, and left {len(ops)} operators"
     if output.dtype is not None and output.dtype != ir.DataType.FLOAT:
         return f"the runtime has no fused {output.dtype.name.lower()} kernel here"
     return f"the runtime left {len(ops)} operators"

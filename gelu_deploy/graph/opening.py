@@ -5,6 +5,7 @@ It runs nothing, and knows nothing of PyTorch files (``originals`` does).
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +14,8 @@ from onnx_ir.passes.common import ShapeInferencePass
 
 from gelu_deploy.errors import ModelError
 from gelu_deploy.graph import hollow, scopes
+
+_SILENCE = logging.NullHandler()
 
 
 class Opened(NamedTuple):
@@ -33,6 +36,7 @@ def read(path: str) -> ir.Model:
 
 def emptied(model: ir.Model) -> Opened:
     """Take the weights and what only the exporter's machine knew out of a model, and infer its shapes."""
+    logging.getLogger("onnx_ir").addHandler(_SILENCE)  # it logs a traceback for shapes that cannot be inferred
     scopes.normalise(model)
     held = hollow.hold(model)
     return Opened(ShapeInferencePass()(model).model, held)

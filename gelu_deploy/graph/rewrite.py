@@ -5,7 +5,7 @@ It knows nothing of how sites are found, nor of runtimes; what a spelling is sta
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
@@ -60,8 +60,9 @@ class Rewrite:
         plans = [self.plan(site) for site in self.sites]
         todo = [plan for plan in plans if not _excluded(plan.site, self.exclude) and not _is_written_so(plan)]
         constants = _Constants(model.graph)
+        moved: dict[ir.Value, ir.Value] = {}  # a GELU may read another one that was just written anew
         for plan in todo:
-            _write(plan, model, constants)
+            moved[plan.site.output] = _write(plan, model, constants, moved)
         if not todo:
             return Result(model, modified=False)
         RemoveUnusedNodesPass()(model)
@@ -84,8 +85,14 @@ class Rewrite:
                 f"{self.opset}; raise --opset or take --spelling ops"
             )
         alphas = gelu.FORMS[form].alphas
-        alpha = (site.alpha if site.alpha in alphas else alphas[0]) if alphas else None
+        alpha = (site.alpha if site.alpha in alphas else _held(alphas, site.source.dtype)) if alphas else None
         return Plan(site, form, spelling, alpha)
+
+
+def _held(alphas: Sequence[float], dtype: ir.DataType | None) -> float:
+    """The form's own slope, as nearly as numbers of this type hold it."""
+    rounded = float(np.asarray(alphas[0], (dtype or ir.DataType.FLOAT).numpy()))
+    return min(alphas, key=lambda known: abs(known - rounded))
 
 
 def _best(form: str, opset: int) -> str:
@@ -139,14 +146,15 @@ class _Constants:
         return self._made[key]
 
 
-def _write(plan: Plan, model: ir.Model, constants: _Constants) -> None:
-    """Put the new operators before the old last one and move all users of its output to theirs."""
+def _write(plan: Plan, model: ir.Model, constants: _Constants, moved: Mapping[ir.Value, ir.Value]) -> ir.Value:
+    """Put the new operators before the old last one, move all users of its output to theirs, which is returned."""
     site, old = plan.site, plan.site.output
     tail, name, dtype = site.nodes[-1], old.name or "gelu", site.source.dtype or ir.DataType.FLOAT
     steps = plan.steps
     if site.bias is not None:
         steps = (gelu.Step("Add", ("x", "bias"), "biased"), *_read(steps, "biased"))
-    values: dict[str, ir.Value] = {"x": site.source} | ({"bias": site.bias} if site.bias is not None else {})
+    given = {"x": site.source} | ({"bias": site.bias} if site.bias is not None else {})
+    values = {name: moved.get(value, value) for name, value in given.items()}
     made = list[ir.Node]()
     for step in steps:
         inputs = [values[item] if item in values else constants.get(_number(item, plan), dtype) for item in step.inputs]
@@ -168,6 +176,7 @@ def _write(plan: Plan, model: ir.Model, constants: _Constants) -> None:
         model.opset_imports[CONTRIB_DOMAIN] = 1
     old.replace_all_uses_with(values["y"], replace_graph_outputs=True)
     old.name, values["y"].name = f"{name}.replaced", name
+    return values["y"]
 
 
 def _read(steps: Iterable[gelu.Step], source: str) -> tuple[gelu.Step, ...]:

@@ -38,7 +38,8 @@ class Simplify:
             return Result(model, modified=False, notes=(f"not simplified: onnxsim changed {refusal}",))
         scopes.restore(result, modules)
         removed = model.graph.num_nodes() - result.graph.num_nodes()
-        return Result(result, modified=simplified != proto, notes=(f"onnxsim removed {removed} operators",))
+        notes = (f"onnxsim removed {removed} operator{'s' * (removed > 1)}",) if removed > 0 else ()
+        return Result(result, modified=simplified != proto, notes=notes)
 
 
 def _first_line(error: Exception) -> str:

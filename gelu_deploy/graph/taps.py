@@ -19,7 +19,7 @@ def tapped(model: ir.Model, names: Iterable[str]) -> tuple[ir.Model, dict[str, s
     an Identity may be removed. Names that the top-level graph does not have are left out.
     """
     copy = model.clone()
-    known = {value.name: value for value in copy.graph.inputs}
+    known = {value.name: value for value in (*copy.graph.inputs, *copy.graph.initializers.values())}
     known |= {value.name: value for node in copy.graph for value in node.outputs}
     shown = dict[str, str]()
     for name in dict.fromkeys(names):

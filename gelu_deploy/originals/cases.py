@@ -11,7 +11,7 @@ import numpy as np
 
 from gelu_deploy.artifact.golden import Case
 from gelu_deploy.errors import ModelError, UsageError
-from gelu_deploy.originals.original import Arrays, Original, describe
+from gelu_deploy.originals.original import Array, Arrays, Original, describe
 
 BATCH = "batch"
 BATCHES = (1, 2, 3)
@@ -51,13 +51,35 @@ def prove(original: Original, axes: Axes) -> list[Case]:
     Raises ModelError when the original runs at no other size of an axis that is to be free.
     """
     own = {label: original.examples[name].shape[axis] for name, free in axes.items() for axis, label in free.items()}
-    cases = [_case(original, axes, own)]
+    cases = [_first(original, axes, own)]
     for label, given in own.items():
         if label == BATCH:
             cases += [_case(original, axes, {**own, label: size}) for size in BATCHES if size != given]
         else:
             cases.append(_grown(original, axes, own, label))
     return cases
+
+
+def _first(original: Original, axes: Axes, own: Mapping[str, int]) -> Case:
+    """The case of the examples themselves, which must prove something."""
+    try:
+        case = _case(original, axes, own)
+    except ModelError as error:
+        what = str(error).rstrip(".")
+        raise ModelError(f"{what}; if other inputs would do, give them with --input or --data") from error
+    given = ", ".join(f"{name} {describe(array)}" for name, array in case.inputs.items())
+    text = [name for name, array in (*case.inputs.items(), *case.outputs.items()) if array.dtype.kind in "OSU"]
+    if text:
+        raise ModelError(f"{text[0]} holds strings; only networks of numbers can be compared")
+    if not any(array.size for array in case.outputs.values()):
+        raise UsageError(f"for {given} every output is empty, which proves nothing; give inputs with elements")
+    if not any(_has_numbers(array) for array in case.outputs.values()):
+        raise ModelError(f"for {given} every output is NaN or infinite, which proves nothing; give other inputs")
+    return case
+
+
+def _has_numbers(array: Array) -> bool:
+    return bool(array.size) and (array.dtype.kind not in "fV" or bool(np.isfinite(array).any()))
 
 
 def refused(original: Original, axes: Axes) -> str:

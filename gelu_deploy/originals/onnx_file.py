@@ -53,12 +53,9 @@ class OnnxOriginal:
         return self._run(feeds)
 
     def _examples(self, values: list[ir.Value], given: Mapping[str, Array], wanted: Mapping[str, Wanted]) -> Arrays:
-        unknown = (set(given) | set(wanted)) - {value.name for value in values}
-        if unknown:
-            names = ", ".join(str(value.name) for value in values)
-            raise UsageError(f"there is no input {', '.join(sorted(unknown))}; the inputs are {names}")
+        given = self._inputs_of(given, values, wanted)
         reason = "none tried"
-        for sizes in self._sizes():
+        for sizes in self._sizes(given, wanted):
             examples = {v.name or "": self._array(v, given, wanted, sizes) for v in values}
             try:
                 self.run(examples)
@@ -75,10 +72,40 @@ class OnnxOriginal:
             f"Say one that fits with --input NAME:SHAPE:DTYPE, or give real arrays with --data"
         )
 
-    def _sizes(self) -> Iterator[dict[str, int]]:
+    def _inputs_of(
+        self, given: Mapping[str, Array], values: list[ir.Value], wanted: Mapping[str, Wanted]
+    ) -> dict[str, Array]:
+        """Of the arrays given, those that are inputs, of each the first two rows where their number is free."""
+        types = {value.name or "": (value.dtype or ir.DataType.FLOAT).numpy().name for value in values}
+        unknown = [name for name in wanted if name not in types]
+        if unknown or (given and not wanted and not set(given) & set(types)):
+            names = ", ".join(unknown or sorted(given))
+            raise UsageError(f"there is no input {names}; the inputs are {', '.join(types)}")
+        wrong = next((name for name, want in wanted.items() if want.dtype != types[name]), None)
+        if wrong is not None:
+            shape = "x".join(map(str, wanted[wrong].shape)) or "scalar"
+            raise UsageError(
+                f"--input {wrong}: {wanted[wrong].dtype} was asked for and the file takes {types[wrong]}; "
+                f"say {wrong}:{shape}:{types[wrong]}"
+            )
+        ignored = sorted(set(given) - set(types))
+        if ignored:
+            self.notes.append(f"not inputs, ignored in --data: {', '.join(ignored)}")
+        rows = {name: BATCH_SIZE if self.axes[name].get(0) == BATCH else None for name in types}
+        return {name: array[: rows[name]] if array.ndim else array for name, array in given.items() if name in types}
+
+    def _sizes(self, given: Mapping[str, Array], wanted: Mapping[str, Wanted]) -> Iterator[dict[str, int]]:
+        """Sizes by name of the axis; those that an array or ``--input`` has are not for choosing."""
+        shapes = {name: want.shape for name, want in wanted.items()} | {name: a.shape for name, a in given.items()}
+        said = {
+            label: shape[axis]
+            for name, shape in shapes.items()
+            for axis, label in self.axes[name].items()
+            if axis < len(shape)
+        }
         names = sorted({name for axes in self.axes.values() for name in axes.values()})
-        others = [name for name in names if name != BATCH]
-        start = {BATCH: BATCH_SIZE} if BATCH in names else {}
+        others = [name for name in names if name != BATCH and name not in said]
+        start = ({BATCH: BATCH_SIZE} if BATCH in names else {}) | said
         if not others:
             yield start
             return

@@ -63,10 +63,14 @@ class ExportRequest:
     dynamic: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
 
 
+NOTES = "gelu_deploy.notes"
+"""Where a graph's ``meta`` has what its exporter wants to be printed: a list of lines."""
+
+
 class Exporter(Protocol):
     """A way in which a module becomes a graph; ``--exporter FILE.py:NAME`` names one of your own.
 
-    It keeps GELU one node where the opset allows; spelling it out is not its job.
+    It keeps GELU one node where the opset allows; spelling it out is not its job. ``NOTES`` is how it says something.
     """
 
     def __call__(self, module: Any, inputs: tuple[Any, ...], request: ExportRequest, /) -> ir.Model:

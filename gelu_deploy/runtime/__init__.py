@@ -21,6 +21,7 @@ from gelu_deploy import artifact
 from gelu_deploy.errors import ModelError, UsageError
 from gelu_deploy.runtime.feeds import BITS, Spec, checked, specs
 from gelu_deploy.runtime.providers import choose, native, onnxruntime, open_session
+from gelu_deploy.source import require_onnx
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -143,6 +144,7 @@ class Session(Runnable):
         try:
             super().__init__(file, provider, threads=threads)
         except ModelError as error:
+            require_onnx(str(file))
             raise ModelError(f"{file}: {error}") from error
         self._file = file
 

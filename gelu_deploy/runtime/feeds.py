@@ -98,7 +98,7 @@ def _agrees(shape: tuple[int, ...], expected: tuple[int | str, ...]) -> bool:
 
 def _difference(shape: tuple[int, ...], expected: tuple[int | str, ...]) -> str:
     if len(shape) != len(expected):
-        return f": {len(expected)} axes, not {len(shape)}"
+        return f": {len(expected)} {'axis' if len(expected) == 1 else 'axes'}, not {len(shape)}"
     pairs = enumerate(zip(shape, expected, strict=True))
     axis, size, want = next(
         (axis, *pair) for axis, pair in pairs if not isinstance(pair[1], str) and pair[0] != pair[1]

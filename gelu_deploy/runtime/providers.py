@@ -179,6 +179,7 @@ def native(what: str) -> Generator[None]:
 def reason(error: BaseException) -> str:
     """What the runtime says, in one line and without places in its source."""
     text = re.sub(r"\[ONNXRuntimeError\] : \d+ : \w+ : ", "", " ".join(str(error).split()))
+    text = re.sub(r"^Load model from .*? failed: ?", "", text)
     text = re.sub(r"\S*/\S+\.(?:cc|cpp|cu|h):\d+ (?:[^()]*\([^()]*\)(?: const)? )?", "", text)
     return (text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…").rstrip(".") + "."
 

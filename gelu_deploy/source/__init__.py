@@ -11,7 +11,6 @@ import json
 import os
 import stat
 import zipfile
-from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
@@ -88,6 +87,13 @@ def identify(path: str) -> Source:
         raise ModelError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
 
 
+def require_onnx(path: str) -> None:
+    """Raise ModelError, saying what ``path`` is, unless it is an ONNX file."""
+    found = identify(path)
+    if found.kind != Kind.ONNX:
+        raise ModelError(f"{found.line}. Expected an ONNX file; make one with: gelu-deploy export {found.path}")
+
+
 def _file(path: str, size: int) -> Source:
     with Path(path).open("rb") as stream:
         head = stream.read(1024)
@@ -119,11 +125,13 @@ def _target(path: str) -> Source:
 
 
 def _missing(path: str) -> ModelError:
+    if not path:
+        return ModelError("the model's path is empty; name a file, a folder, FILE.py:NAME or MODULE:NAME.")
     folder = Path(path).parent
     if not folder.is_dir():
         return ModelError(f"{path}: no such file; the folder {folder} does not exist either.")
     names = sorted(entry.name for entry in folder.iterdir()) if os.access(folder, os.R_OK) else []
-    near = get_close_matches(Path(path).name, names, n=1)
+    near = get_close_matches(Path(path).name, names, n=1, cutoff=0.75)
     return ModelError(f"{path}: no such file." + (f" Did you mean {folder / near[0]}?" if near else ""))
 
 
@@ -136,11 +144,11 @@ def _folder(path: str) -> Source:
     names = sorted(entry.name for entry in Path(path).iterdir())
     models = [name for name in names if Path(name).suffix in _MODEL_SUFFIXES]
     if "config.json" not in names:
-        offer = f"it holds {_some(models)}: name one of them." if models else "it holds no file of weights either."
+        offer = f"it holds {sniff.some(models)}: name one of them." if models else "it holds no file of weights either."
         raise ModelError(f"{path} is a folder without config.json, so it is no Hugging Face model; {offer}")
     weights = next((name for name in (*_FOLDER_WEIGHTS, *_FOLDER_INDEXES) if name in names), None)
     if weights is None:
-        raise ModelError(f"{path} has a config.json but no weights; expected one of {_some(_FOLDER_WEIGHTS)}.")
+        raise ModelError(f"{path} has a config.json but no weights; expected one of {sniff.some(_FOLDER_WEIGHTS)}.")
     file = Path(path, weights)
     with file.open("rb") as stream:
         head = stream.read(1024)
@@ -170,7 +178,7 @@ def _archive(path: str, size: int, archive: zipfile.ZipFile) -> Source:
     inside = {name.removeprefix(f"{root}/") for name in names}
     blobs = sum(name.startswith(("data/", "tensors/")) and not name.endswith(".json") for name in inside)
     if not inside & {"data.pkl", "archive_format", "serialized_exported_program.json"}:
-        raise ModelError(f"{path} is a zip archive of {_some(sorted(names)) or 'nothing'}, not a model.")
+        raise ModelError(f"{path} is a zip archive of {sniff.some(sorted(names)) or 'nothing'}, not a model.")
     _check_records(path, size, archive.infolist())
     if "serialized_exported_program.json" in inside or _small(archive, f"{root}/archive_format") == b"pt2":
         held = sum(name.startswith("data/weights/weight") for name in inside)
@@ -271,7 +279,7 @@ def _content(root: Any) -> str:
     if isinstance(root, Thing):
         return "a single tensor"
     if isinstance(root, dict):
-        return f"a dict with the keys {_some([key for key in root if isinstance(key, str)]) or 'none'}"
+        return f"a dict with the keys {sniff.some([key for key in root if isinstance(key, str)]) or 'none'}"
     return f"a list of {len(root)} items" if isinstance(root, list) else f"a value of type {type(root).__name__}"
 
 
@@ -281,12 +289,6 @@ def _tensors(count: int) -> str:
 
 def _at(keys: tuple[str, ...]) -> str:
     return f" at {sniff.shown('.'.join(keys))}" if keys and "?" not in keys else ""
-
-
-def _some(names: Iterable[str]) -> str:
-    """The first few names, and how many more there are."""
-    every = list(names)
-    return sniff.shown(", ".join(every[:4])) + (f" and {len(every) - 4} more" if len(every) > 4 else "")
 
 
 def _line(path: str, size: int, *facts: str) -> str:

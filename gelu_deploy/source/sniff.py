@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any
 
@@ -49,6 +50,12 @@ def shown(text: str) -> str:
     return "".join(char if char.isprintable() else "?" for char in text[:100]) + ("…" if len(text) > 100 else "")
 
 
+def some(names: Iterable[str]) -> str:
+    """The first few names, and how many more there are."""
+    every = list(names)
+    return shown(", ".join(every[:4])) + (f" and {len(every) - 4} more" if len(every) > 4 else "")
+
+
 def check_text(path: str, head: bytes, size: int) -> None:
     """Raise ModelError if the file is empty or text of any kind, saying which."""
     if not size:
@@ -64,7 +71,7 @@ def check_text(path: str, head: bytes, size: int) -> None:
     if path.endswith(".py"):
         raise ModelError(f"{path} is Python source; say what to take from it: {path}:NAME")
     what = "JSON text" if start.startswith(("{", "[")) else "a text file"
-    raise ModelError(f"{path} is {what}, not a model: it begins with {text[:40].strip()!r}. Name the file of weights.")
+    raise ModelError(f"{path} is {what}, not a model: it begins with {text[:40].strip()!r}. Name the model itself.")
 
 
 def unknown(path: str, head: bytes, size: int) -> ModelError:
@@ -122,10 +129,10 @@ def onnx_producer(path: str, size: int) -> str | None:
             if tag >> 3 == 7:
                 inner = _varint(stream) if value else None
                 graph = graph or inner is None or inner >> 3 in _GRAPH_FIELDS
-                if end > size and graph:
-                    raise ModelError(f"{path} is a truncated ONNX file: {size} of at least {end} bytes; {_AGAIN}.")
             elif tag >> 3 == 2 and value < 100:
                 producer = stream.read(value).decode("utf-8", "replace")
+            if end > size and graph:
+                raise ModelError(f"{path} is a truncated ONNX file: {size} of at least {end} bytes; {_AGAIN}.")
             if end > size:
                 return None
             stream.seek(end, os.SEEK_SET)

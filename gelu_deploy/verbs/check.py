@@ -20,7 +20,8 @@ from gelu_deploy.originals import open_original
 from gelu_deploy.originals.original import Original
 from gelu_deploy.parity import Limits
 from gelu_deploy.progress import step
-from gelu_deploy.results import CheckResult, SiteResult
+from gelu_deploy.results import CheckResult, SiteResult, Stage
+from gelu_deploy.source import require_onnx
 
 SCHEMA = "gelu-deploy/check/1"
 
@@ -34,21 +35,28 @@ def check(model: str, options: CheckOptions) -> CheckResult:
     """
     limits = Limits.parse(options.atol, options.rtol)
     with step("read"):
+        require_onnx(model)
         described = artifact.verify(model)
         saved = artifact.cases(model)
         graph = open_graph(model)
     with step("load in the runtime"):
         index = sites.kernels(graph.model, options.provider)
         session = runtime.Session(model, options.provider)
+    limits.for_outputs(session.outputs)
     recorded = cast("list[SiteResult]", described.get("sites", []))
-    rows = sites.renewed(recorded, index) or [sites.row(site, index) for site in find(graph.model).sites]
+    findings = find(graph.model)
+    rows = sites.renewed(recorded, index) or [sites.row(site, index) for site in findings.sites]
     cases, notes = _cases(model, saved, session, options)
+    if not described and findings.misses:
+        notes.append(f"near misses, which are not judged: {len(findings.misses)}; inspect lists them")
     with session, step("run"):
         answers = [session(case.inputs) for case in cases]
-        stages = [
-            proof.outputs("runtime", answers, cases, limits),
-            proof.site_parity(graph.model, hollow.arrays(graph.held), rows, cases, options.provider),
-        ]
+        stages = [proof.outputs("runtime", answers, cases, limits)]
+        if options.against is not None and any(case.form for case in saved):
+            stages.insert(0, _same_original(saved, cases, limits))
+        if rows:
+            weights = hollow.arrays(graph.held)
+            stages.append(proof.site_parity(graph.model, weights, rows, cases, options.provider))
     verdict, reason = proof.verdict(stages)
     return CheckResult(
         schema=SCHEMA,
@@ -68,11 +76,17 @@ def _cases(
     """What went in and what must come out: golden data, or the original's answers of today."""
     if options.against is not None:
         with step("run the original"):
-            original, line = open_original(options.against, options)
+            original, line = open_original(options.against, options, saved[0].inputs if saved else None)
             return _answered(original, saved, session), [f"against {line}", *original.notes]
     if not saved:
         raise UsageError(f"{model} has no golden data saved with it; name its original with --against MODEL")
     return list(saved), [f"golden data: {len(saved)} runs of the original"]
+
+
+def _same_original(saved: Sequence[Case], today: Sequence[Case], limits: Limits) -> Stage:
+    """After a change of form the file answers otherwise, so the original of today is held to the one of then."""
+    then = [replace(case, form={}) for case in saved]
+    return proof.outputs("original", [case.outputs for case in today], then, limits)
 
 
 def _answered(original: Original, saved: Sequence[Case], session: runtime.Session) -> list[Case]:

@@ -5,7 +5,8 @@ It joins the parts (original, exporter, pipeline, artifact, session, proof) and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,21 +15,24 @@ import onnx_ir as ir
 
 from gelu_deploy import artifact, proof, provenance, runtime, sites
 from gelu_deploy.artifact.golden import Case
-from gelu_deploy.errors import UsageError
+from gelu_deploy.errors import ModelError, UsageError
 from gelu_deploy.graph.recognize import Findings
 from gelu_deploy.options import ExportOptions
 from gelu_deploy.originals import open_original
 from gelu_deploy.originals.cases import BATCH, Axes, free_axes, prove, refused
-from gelu_deploy.originals.exporting import Exported, exported, names
+from gelu_deploy.originals.exporting import Exported, exported, keep_apart, names
 from gelu_deploy.originals.onnx_file import OnnxOriginal
 from gelu_deploy.originals.original import ExportRequest, Original, describe
-from gelu_deploy.parity import Limits
+from gelu_deploy.parity import TOLERANCES, Limits
 from gelu_deploy.pipeline import Pipeline
 from gelu_deploy.progress import recorded, step
 from gelu_deploy.results import ExportResult, Stage
+from gelu_deploy.runtime.providers import choose
+from gelu_deploy.source import Kind, identify
 
 SCHEMA = "gelu-deploy/export/1"
 DEFAULT_OPSET = 20
+OLDEST_OPSET = 9
 DEFAULT_OUTPUT = "model.onnx"
 
 
@@ -41,6 +45,7 @@ def export(model: object, options: ExportOptions) -> ExportResult:
         GeluDeployError: Any of the tree; a failed verdict is a result.
     """
     limits = Limits.parse(options.atol, options.rtol)
+    _refuse_hopeless(options)
     target = _target(model, options)
     with recorded() as seconds, artifact.stage(target, overwrite=_may_replace(options)) as staged:
         with step("load"):
@@ -48,10 +53,12 @@ def export(model: object, options: ExportOptions) -> ExportResult:
         with step("run the original"):
             axes, notes = _axes(original, options)
             cases = _renamed(original, options, prove(original, axes))
+            limits.for_outputs(cases[0].outputs)
         graph = _exported(original, options, axes)
-        pipeline = Pipeline.start(graph.model, cases, limits, measured=options.verify)
-        findings = pipeline.run(options, options.opset or _default_opset(original, graph.model))
-        result = _result(pipeline, findings, graph, options)
+        with _advised(original, cases):
+            pipeline = Pipeline.start(graph.model, cases, limits, measured=options.verify)
+            findings = pipeline.run(options, options.opset or _default_opset(original, graph.model))
+            result = _result(pipeline, findings, graph, options)
         result["source"] = line
         result["notes"] = [*original.notes, *notes, *graph.notes, *pipeline.notes]
         _finish(pipeline, result, staged, provenance.describe(result, options, model), options)
@@ -62,9 +69,27 @@ def export(model: object, options: ExportOptions) -> ExportResult:
     return result
 
 
+def _refuse_hopeless(options: ExportOptions) -> None:
+    """What cannot be had whatever the model is, before minutes are spent on it. Raises UsageError, SetupError."""
+    from onnx import __version__, defs
+
+    choose(options.provider)
+    newest = defs.onnx_opset_version()
+    if options.opset is not None and not OLDEST_OPSET <= options.opset <= newest:
+        raise UsageError(
+            f"--opset {options.opset}: expected {OLDEST_OPSET} (the first with Erf) to {newest} (the last that "
+            f"onnx {__version__} knows)"
+        )
+    if options.max_form_error is not None and not 0 <= options.max_form_error < float("inf"):
+        raise UsageError(f"--max-form-error {options.max_form_error:g}: expected a number from 0 on, such as 1e-3")
+
+
 def _target(model: object, options: ExportOptions) -> str:
-    if options.output is None and isinstance(model, str) and model.endswith(".onnx"):
-        raise UsageError(f"{model} is ONNX already: say with -o OUT.onnx where the new file goes")
+    source = identify(model) if isinstance(model, str) else None
+    if options.output is None and source is not None and source.kind == Kind.ONNX:
+        raise UsageError(f"{source.path} is ONNX already: say with -o OUT.onnx where the new file goes")
+    if options.output is not None and not options.output.endswith(".onnx"):
+        raise UsageError(f"--output {options.output!r}: expected a file name that ends in .onnx")
     return options.output or DEFAULT_OUTPUT
 
 
@@ -96,8 +121,7 @@ def _axes(original: Original, options: ExportOptions) -> tuple[Axes, list[str]]:
 
 def _renamed(original: Original, options: ExportOptions, cases: Sequence[Case]) -> list[Case]:
     """The cases under the names that the graph is to have."""
-    inputs = names(options.input_names, list(original.examples), "--input-names")
-    outputs = names(options.output_names, original.output_names, "--output-names")
+    inputs, outputs = _names(original, options)
     return [
         replace(
             case,
@@ -108,9 +132,22 @@ def _renamed(original: Original, options: ExportOptions, cases: Sequence[Case]) 
     ]
 
 
-def _exported(original: Original, options: ExportOptions, axes: Axes) -> Exported:
+def _names(original: Original, options: ExportOptions) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of the inputs and the outputs, all different: a network's own output may be called like an input."""
     inputs = names(options.input_names, list(original.examples), "--input-names")
-    outputs = names(options.output_names, original.output_names, "--output-names")
+    taken = () if isinstance(original, OnnxOriginal) else inputs
+    own = [f"{name}_out" if name in taken else name for name in original.output_names]
+    outputs = names(options.output_names, own, "--output-names")
+    every = [*inputs, *outputs]
+    wrong = [name for name in every if not name or every.count(name) > 1]
+    if wrong and (options.input_names or options.output_names):
+        what = f"{wrong[0]!r} would name two of them" if wrong[0] else "a name is empty"
+        raise UsageError(f"--input-names, --output-names: {what}; the inputs and outputs are {', '.join(every)}")
+    return inputs, outputs
+
+
+def _exported(original: Original, options: ExportOptions, axes: Axes) -> Exported:
+    inputs, outputs = _names(original, options)
     if not isinstance(original, OnnxOriginal):
         free = {new: axes.get(old, {}) for new, old in zip(inputs, original.examples, strict=True)}
         request = ExportRequest(options.opset or DEFAULT_OPSET, inputs, outputs, free)
@@ -118,7 +155,24 @@ def _exported(original: Original, options: ExportOptions, axes: Axes) -> Exporte
     values = [value for value in original.model.graph.inputs if value.name in original.examples]
     for value, name in zip([*values, *original.model.graph.outputs], [*inputs, *outputs], strict=True):
         value.name = name
-    return Exported(original.model, "none: an ONNX file")
+    keep_apart(original.model)
+    return Exported(original.model, "none needed")
+
+
+@contextmanager
+def _advised(original: Original, cases: Sequence[Case]) -> Generator[None]:
+    """A network of PyTorch's that is refused, and computes in other than float32, can be exported in float32."""
+    try:
+        yield
+    except ModelError as error:
+        arrays = [array for case in cases for array in (*case.inputs.values(), *case.outputs.values())]
+        floats = sorted({array.dtype.name for array in arrays} & set(TOLERANCES) - {"float32"})
+        if isinstance(original, OnnxOriginal) or not floats:
+            raise
+        raise ModelError(
+            f"{error} The network computes in {' and '.join(floats)}, which not every operator can here; "
+            "--dtype float32 exports it in float32."
+        ) from error
 
 
 def _result(pipeline: Pipeline, findings: Findings, graph: Exported, options: ExportOptions) -> ExportResult:
@@ -162,7 +216,7 @@ def _finish(
 ) -> None:
     """Write the file where nobody sees it yet; prove it and its sites in the runtime; seal the verdict into it."""
     last = list[Stage]()
-    if options.verify:
+    if options.verify and result["sites"]:
         with step("run"):
             last.append(
                 proof.site_parity(pipeline.model, pipeline.weights, result["sites"], pipeline.cases, options.provider)

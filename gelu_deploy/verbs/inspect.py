@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from gelu_deploy import sites
+from gelu_deploy import artifact, sites
 from gelu_deploy.graph.opening import open_graph
 from gelu_deploy.graph.recognize import find
 from gelu_deploy.options import InspectOptions
 from gelu_deploy.progress import step
 from gelu_deploy.results import InspectResult
+from gelu_deploy.source import require_onnx
 
 SCHEMA = "gelu-deploy/inspect/1"
 
@@ -16,10 +17,12 @@ def inspect(model: str, options: InspectOptions) -> InspectResult:
     """The sites of an ONNX file, ours or not; the file is not run.
 
     Raises:
-        ModelError: It is no ONNX file, or the runtime refuses it.
+        ModelError: It is no ONNX file, a damaged one of ours, or the runtime refuses it.
         SetupError: The provider cannot be had.
     """
     with step("read"):
+        require_onnx(model)
+        artifact.verify(model)
         graph = open_graph(model)
         findings = find(graph.model)
     with step("load in the runtime"):

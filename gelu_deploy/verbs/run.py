@@ -6,10 +6,8 @@ It knows sessions and ``.npz`` files, and nothing of GELU.
 from __future__ import annotations
 
 import time
-import zipfile
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,10 +16,12 @@ from gelu_deploy.artifact.golden import write_npz
 from gelu_deploy.artifact.staging import Staging, reporting, staging
 from gelu_deploy.errors import UsageError
 from gelu_deploy.options import RunOptions
+from gelu_deploy.originals.inputs import opened
 from gelu_deploy.progress import step
 from gelu_deploy.results import RunResult, Tensor
 from gelu_deploy.runtime import Session
 from gelu_deploy.runtime.feeds import BITS, Spec
+from gelu_deploy.source import require_onnx
 
 if TYPE_CHECKING:
     from gelu_deploy.originals.original import Array, Arrays
@@ -41,7 +41,7 @@ def run(model: str, options: RunOptions) -> RunResult:
         OutputError: The outputs cannot be written.
     """
     with _place(options) as place, _session(model, options) as session:
-        feeds = _read(Path(options.data), session.inputs)
+        feeds = _read(options.data, session.inputs)
         with step("run"):
             start = time.perf_counter()
             outputs = {name: _storable(array) for name, array in session(feeds).items()}
@@ -61,34 +61,31 @@ def _place(options: RunOptions) -> Generator[Staging | None]:
     if options.output is None:
         yield None
         return
+    if not options.output.endswith(".npz"):
+        raise UsageError(f"--output {options.output}: expected a file name that ends in .npz")
     with staging(options.output, overwrite=options.overwrite) as place:
         yield place
 
 
 def _session(model: str, options: RunOptions) -> Session:
     with step("load"):
+        require_onnx(model)
         return Session(model, options.provider)
 
 
-def _read(data: Path, inputs: Mapping[str, Spec]) -> Arrays:
+def _read(data: str, inputs: Mapping[str, Spec]) -> Arrays:
     """The arrays of the file that are inputs; a ``.npy`` file is the only input."""
-    try:
-        with data.open("rb") as file:
-            found = np.load(file, allow_pickle=False)
-            if isinstance(found, np.ndarray):
-                return {name: _typed(found, spec) for name, spec in _only(inputs, data).items()}
-            missing = [name for name in inputs if name not in found.files]
-            if missing:
-                there = ", ".join(map(repr, found.files)) or "nothing"
-                raise UsageError(f"{data} has no array {missing[0]!r}, an input of the model; it has {there}.")
-            return {name: _typed(found[name], spec) for name, spec in inputs.items()}
-    except OSError as error:
-        raise UsageError(f"{data} cannot be read: {error.strerror or error}.") from error
-    except (EOFError, ValueError, zipfile.BadZipFile) as error:
-        raise UsageError(f"{data} is no .npz or .npy file of plain arrays: {error}") from error
+    with opened(data) as found:
+        if isinstance(found, np.ndarray):
+            return {name: _typed(found, spec) for name, spec in _only(inputs, data).items()}
+        missing = [name for name in inputs if name not in found]
+        if missing:
+            there = ", ".join(map(repr, found)) or "nothing"
+            raise UsageError(f"{data} has no array {missing[0]!r}, an input of the model; it has {there}.")
+        return {name: _typed(found[name], spec) for name, spec in inputs.items()}
 
 
-def _only(inputs: Mapping[str, Spec], data: Path) -> Mapping[str, Spec]:
+def _only(inputs: Mapping[str, Spec], data: str) -> Mapping[str, Spec]:
     if len(inputs) != 1:
         names = ", ".join(map(repr, inputs)) or "none"
         raise UsageError(f"{data} is one array, but the model's inputs are {names}. Put one of each in a .npz file.")

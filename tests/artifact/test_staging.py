@@ -70,7 +70,7 @@ def hopeless(folder: Path) -> Iterator[tuple[Path, str]]:
     yield folder / "there.onnx", "exists already"
     yield folder / "folder.onnx", "is a folder"
     yield folder / "none" / "model.onnx", "does not exist"
-    yield folder / "there.onnx" / "model.onnx", "does not exist"
+    yield folder / "there.onnx" / "model.onnx", "is no folder"
     yield folder / f"{'n' * 251}.onnx", "bytes long"
     yield folder / "/".join(["d" * 200] * 30), "cannot be written"
     yield folder / "pipe.onnx", "neither a file"

@@ -182,7 +182,7 @@ def test_a_reason_that_several_sites_share_is_told_once() -> None:
 
 
 def test_a_model_without_gelu_says_so() -> None:
-    assert "No GELU found." in text({**INSPECT, "sites": []}, 80)
+    assert "0 GELU sites" in text({**INSPECT, "sites": []}, 80)
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def test_inputs_as_asked(arch: str) -> None:
     original = bare(arch, input=("scale:5x3", "x:5x4:float64"))
     assert {name: array.shape for name, array in original.examples.items()} == {"x": (5, 4), "scale": (5, 3)}
     assert original.examples["x"].dtype == np.float32
-    assert original.notes[0] == "inputs: x 5x4:float32, scale 5x3:float32 (seeded random values, as --input says)"
+    assert original.notes[1] == "inputs: x 5x4:float32, scale 5x3:float32 (seeded random values, as --input says)"
     again = bare(arch, input=("x:5x4",))
     np.testing.assert_array_equal(again.examples["x"], bare(arch, input=("x:5x4",)).examples["x"])
     with pytest.raises(UsageError, match=r"--input y: there is no such input; the network's inputs are x"):

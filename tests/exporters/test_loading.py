@@ -89,7 +89,7 @@ def test_target_class_factory_and_instance(arch: str) -> None:
     [
         ("Net", {"arch_arg": ("depth=4",)}, r"Net\(depth=4\) failed: TypeError.*depth"),
         ("broken", {}, "RuntimeError: no such luck"),
-        ("WIDTH", {}, "is a int; expected"),
+        ("WIDTH", {}, "is of type int; expected"),
         ("dict", {}, "has no 'dict'"),
     ],
 )

@@ -190,9 +190,9 @@ def test_placement_names_every_node() -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"", "refuses the model"),
-        (b"hello", "protobuf parsing failed"),
-        (model(DOUBLE)[:-9], "protobuf parsing failed"),
+        (b"", "is an empty file"),
+        (b"hello", "is a text file"),
+        (model(DOUBLE)[:-9], "truncated ONNX file"),
         (model(DOUBLE.replace("Add(x, x)", "Foo(x)")), "No Op registered for Foo"),
         (model(DOUBLE.replace("Add(x, x)", "Not(x)")), "invalid"),
         (model(DOUBLE.replace('"": 20', '"": 9999')), "opset"),

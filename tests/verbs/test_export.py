@@ -175,8 +175,10 @@ def test_external_data_above_the_threshold(tmp_path: Path) -> None:
 
 
 def test_an_onnx_source_needs_its_output_said(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="-o OUT"):
-        gelu_deploy.export(str(tmp_path / "m.onnx"))
+    text = '<ir_version: 10, opset_import: ["": 20]> g (float[2] x) => (float[2] y) { y = Gelu(x) }'
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.pt")
+    with pytest.raises(UsageError, match=r"m\.pt is ONNX already: say with -o OUT"):
+        gelu_deploy.export(str(tmp_path / "m.pt"))
 
 
 def test_a_module_in_memory(tmp_path: Path) -> None:
