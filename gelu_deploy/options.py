@@ -52,7 +52,7 @@ class ExportOptions(SourceOptions):
     """How a model becomes a verified ONNX file."""
 
     output: Annotated[str | None, Parameter(name=("--output", "-o"))] = None
-    """File to write; default model.onnx in the working directory (an .onnx source needs it said)."""
+    """NAME.onnx to write; default model.onnx in the working directory (an .onnx source needs it said)."""
 
     form: FormName = "keep"
     """Mathematical form of every GELU; keep changes the spelling only."""

@@ -67,7 +67,7 @@ def test_arrays_in_arrays_out(two: Session) -> None:
             good() | {"a": np.zeros(4, np.float32)},
             "Input 'a' came with shape 4, expected batch x 4: 2 axes, not 1.",
         ),
-        (good() | {"b": np.int64(1)}, "Input 'b' came with shape a scalar, expected 1: 1 axes, not 0."),
+        (good() | {"b": np.int64(1)}, "Input 'b' came with shape a scalar, expected 1: 1 axis, not 0."),
     ],
 )
 def test_what_does_not_fit_is_told_so_that_a_person_understands(
