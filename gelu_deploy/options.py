@@ -10,8 +10,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-FormName = Literal["keep", "erf", "tanh", "sigmoid"]
-SpellingName = Literal["auto", "ops", "gelu", "contrib"]
+SpellingName = Literal["auto", "ops", "gelu", "contrib", "sigmoid3"]
 DtypeName = Literal["float32", "float16", "bfloat16", "float64"]
 
 
@@ -54,11 +53,17 @@ class ExportOptions(SourceOptions):
     output: Annotated[str | None, Parameter(name=("--output", "-o"))] = None
     """NAME.onnx to write; default model.onnx in the working directory (an .onnx source needs it said)."""
 
-    form: FormName = "keep"
-    """Mathematical form of every GELU; keep changes the spelling only."""
+    form: str = "keep"
+    """Form of every GELU: erf, tanh, sigmoid; refit3, refit5 and igelu by name; keep changes the spelling only."""
 
     spelling: SpellingName = "auto"
     """How the form is written: as operators, one Gelu, or com.microsoft; auto is Gelu where the opset has it."""
+
+    accept_error: float = 0.0
+    """Take for a GELU what is off by up to this much, and write it as one; by default it is only listed."""
+
+    fp16_safe: bool = False
+    """Compute every 16-bit GELU in float32 between two Casts."""
 
     exclude: tuple[str, ...] = ()
     """Module name pattern whose GELUs are left as they are, e.g. 'blocks.0.*'; may be repeated."""

@@ -27,6 +27,7 @@ class SiteResult(TypedDict):
     error: float
     kernels: list[str]
     reason: str
+    scale: NotRequired[float]
     bias: NotRequired[str]
     found: NotRequired[Writing]
     written: NotRequired[Writing]

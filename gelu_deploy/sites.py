@@ -14,6 +14,7 @@ from gelu_deploy.graph.kernels import KernelIndex
 from gelu_deploy.graph.recognize import Miss, Site
 from gelu_deploy.graph.rewrite import Plan
 from gelu_deploy.graph.scopes import module_of
+from gelu_deploy.graph.survival import reason
 from gelu_deploy.results import NearMiss, SiteResult, Writing
 
 
@@ -44,7 +45,12 @@ def row(site: Site, index: KernelIndex) -> SiteResult:
     )
     if site.bias is not None:
         one["bias"] = site.bias.name or ""
-    return _with_kernels(one, index)
+    if site.scale != 1:
+        one["scale"] = site.scale
+    _with_kernels(one, index)
+    if one["kernels"]:
+        one["reason"] = reason(site, tuple(one["kernels"]))
+    return one
 
 
 def renewed(rows: Iterable[SiteResult], index: KernelIndex) -> list[SiteResult]:

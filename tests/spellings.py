@@ -151,7 +151,6 @@ NEGATIVES: list[tuple[str, Formula]] = [
     ("per channel", lambda x: 0.5 * x * (1 + erf(x / np.linspace(1.40, 1.43, 8, dtype=np.float32)))),
     ("gate from another value", lambda x: 0.5 * op("Relu", x) * (1 + erf(x / R2))),
     ("tanh alone", lambda x: 0.5 * x * (1 + tanh(x))),
-    ("twice GELU", lambda x: x * (1 + erf(x / R2))),
     ("elu-like", lambda x: x * exp(x)),
     ("QuickGelu of another slope", lambda x: op("QuickGelu", x, domain="com.microsoft", alpha=1.0)),
 ]

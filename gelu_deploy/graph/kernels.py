@@ -39,7 +39,7 @@ class KernelIndex:
         if value is None:
             return Kernels((), LOST)
         ops = tuple(node.op_type for node in _between({source, f"{WIDENED}{source}"}, value))
-        return Kernels(ops, "" if len(ops) == 1 else _reason(value, ops))
+        return Kernels(ops, "" if len(ops) == 1 else f"the runtime left {len(ops)} operators")
 
     def _computed(self, output: str) -> ir.Value | None:
         """The value of this name, or the one in float32 that is only rounded to it."""
@@ -62,13 +62,3 @@ def _between(sources: set[str], output: ir.Value) -> list[ir.Node]:
                 found[node] = None
                 queue.append(node)
     return list(found)[::-1]
-
-
-def _reason(output: ir.Value, ops: tuple[str, ...]) -> str:
-    if output.is_graph_output() and "Tanh" in ops:
-        return "a tanh GELU that is itself an output of the graph stays open; --spelling contrib closes it"
-    if (output.name or "").startswith(WIDENED):
-        return f"the runtime computes 16-bit numbers in float32 here, and left {len(ops)} operators"
-    if output.dtype is not None and output.dtype != ir.DataType.FLOAT:
-        return f"the runtime has no fused {output.dtype.name.lower()} kernel here"
-    return f"the runtime left {len(ops)} operators"

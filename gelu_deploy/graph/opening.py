@@ -14,15 +14,17 @@ from onnx_ir.passes.common import ShapeInferencePass
 
 from gelu_deploy.errors import ModelError
 from gelu_deploy.graph import hollow, scopes
+from gelu_deploy.graph.mend import mend
 
 _SILENCE = logging.NullHandler()
 
 
 class Opened(NamedTuple):
-    """A hollow graph and the weights that are out of it."""
+    """A hollow graph, the weights that are out of it, and what there is to say about the file."""
 
     model: ir.Model
     held: hollow.Held
+    notes: tuple[str, ...] = ()
 
 
 def read(path: str) -> ir.Model:
@@ -43,5 +45,7 @@ def emptied(model: ir.Model) -> Opened:
 
 
 def open_graph(path: str) -> Opened:
-    """An ONNX file as a hollow graph. Raises ModelError."""
-    return emptied(read(path))
+    """An ONNX file as a hollow graph, mended where its meaning is plain. Raises ModelError."""
+    model = read(path)
+    notes = mend(model)
+    return emptied(model)._replace(notes=tuple(notes))

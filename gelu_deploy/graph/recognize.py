@@ -1,43 +1,42 @@
-"""Is this value a GELU: of which input, in which form, how far off? Decided by value, never by pattern.
+"""Every GELU of a model: decided by value, never by pattern, in every graph that the model has.
 
-From each candidate it walks back to the single value that decides it, evaluates the operators between as a function,
-and takes the nearest form. It changes nothing and knows nothing of runtimes.
+From each candidate it walks back to the single value that decides it and lets the function between the two be judged.
+It changes nothing and knows nothing of runtimes.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
-from numpy.typing import NDArray
 
 from gelu_deploy import gelu
-from gelu_deploy.graph.cone import Cones, elementwise
+from gelu_deploy.graph.arithmetic import elementwise, operands, tensor_of
+from gelu_deploy.graph.cone import Cones
+from gelu_deploy.graph.judge import Float64, Verdict, judge
+from gelu_deploy.graph.places import places
 from gelu_deploy.graph.scopes import module_of
-from gelu_deploy.parity import tolerance
 
-GRID: NDArray[np.float64] = np.concatenate([np.linspace(-6, 6, 241), [-40.0, -12.0, 12.0, 40.0]])
-FUNCTIONS = gelu.functions()
-KNOWN: NDArray[np.float64] = np.stack([function(GRID) for _, _, function in FUNCTIONS])
-
-ANCHORS = {"Erf", "Tanh", "Sigmoid", "Exp"}
+ANCHORS = {"Erf", "Tanh", "Sigmoid", "Exp", "Sign"}
 """Operators without which no spelling can bend."""
-TAILS = {"Mul", "Div", "Add", "Sum"}
+TAILS = {"Mul", "Div", "Add", "Sum", "Sub"}
 """Operators that can be the last of a spelling."""
 REACH = 8
 """Operators from an anchor to the end of its spelling, at most."""
-NEAR = 0.05
-"""A function nearer than this to a form is worth a line in the report."""
 CONTRIB = {"Gelu": "erf", "FastGelu": "tanh", "QuickGelu": "sigmoid", "BiasGelu": "erf"}
+CONTRIB_DOMAIN = "com.microsoft"
+NOT_TAKEN_APART = {"BiasSplitGelu", "GemmFastGelu", "QOrderedGelu"}
+"""Fused operators that do more than GELU: listed and left alone."""
 
 
 @dataclass(frozen=True)
 class Site:
-    """One GELU: ``output = form(source [+ bias])``.
+    """One GELU: ``output = scale · form(source [+ bias])``.
 
     Attributes:
         form: Name in ``gelu.FORMS``.
@@ -46,8 +45,11 @@ class Site:
         source: The input value.
         output: The output value.
         nodes: The operators between, in topological order; the last one makes ``output``.
-        error: Largest distance to the form on the recognition grid.
+        graph: Where they stand: the main graph, a subgraph or a function.
+        error: Largest distance to the form on the recognition grids.
         bias: Second input of a fused operator that adds one first.
+        scale: Factor in front; 1 but where a tool has moved a ½ into the next weights.
+        limit: What the spelling gives at −inf: NaN, or the 0 that it should be.
     """
 
     form: str
@@ -56,13 +58,21 @@ class Site:
     source: ir.Value
     output: ir.Value
     nodes: tuple[ir.Node, ...]
-    error: float
+    graph: ir.Graph | ir.Function
+    error: float = 0.0
     bias: ir.Value | None = None
+    scale: float = 1.0
+    limit: float = np.nan
 
     @property
     def module(self) -> str:
         """Dotted name of the PyTorch module it comes from."""
         return module_of(self.nodes[-1])
+
+    @property
+    def dtype(self) -> ir.DataType | None:
+        """Type of its numbers: that of the result, or of the constants where the graph says nothing."""
+        return self.output.dtype or self.source.dtype or dtype_of(self.nodes)
 
 
 @dataclass(frozen=True)
@@ -79,36 +89,161 @@ class Miss:
 
 @dataclass(frozen=True)
 class Findings:
-    """All sites of a model in topological order, and what came near."""
+    """All sites of a model, graph by graph in topological order, and what came near."""
 
     sites: tuple[Site, ...]
     misses: tuple[Miss, ...]
 
 
-def find(model: ir.Model) -> Findings:
-    """Every GELU of the top-level graph. Linear in the number of nodes; the model is not changed."""
-    cones = Cones(model.graph, overridable=(model.ir_version or 0) >= 4)
-    sites, misses = list[Site](), dict[ir.Node, Miss]()
-    for node in _candidates(cones):
-        hit = _fused(node) if _is_fused(node) else _spelled(node.outputs[0], cones)
-        if isinstance(hit, Site):
-            sites.append(hit)
-            cones.boundary.add(hit.output)
-        elif isinstance(hit, Miss):
-            _keep_nearest(misses, hit)
-    taken = {node for site in sites for node in site.nodes}
-    return Findings(tuple(sites), tuple(miss for anchor, miss in misses.items() if anchor not in taken))
+def find(model: ir.Model, *, accept_error: float = 0.0) -> Findings:
+    """Every GELU of a model. Linear in the number of nodes; the model is not changed.
+
+    Args:
+        model: Any model; shapes and types, where it has them, make the answer surer.
+        accept_error: Distance to a form that is accepted although the table of tolerances would not.
+    """
+    sites, misses, verdicts = list[Site](), list[Miss](), dict[Any, Verdict | None]()
+    for place in places(model):
+        search = _Search(place.graph, place.cones, accept_error, verdicts)
+        search.run()
+        sites += search.sites
+        misses += search.misses.values()
+    return Findings(tuple(sites), tuple(misses))
 
 
-def _candidates(cones: Cones) -> list[ir.Node]:
-    """Fused operators, and every possible last operator a few steps behind an anchor, in topological order."""
-    found = {node for node in cones.order if _is_fused(node)}
-    for anchor in (node for node in cones.order if node.op_type in ANCHORS and elementwise(node)):
-        found.update(node for node in _behind(anchor) if node in cones.order and node.op_type in TAILS)
-    return sorted(found, key=cones.order.__getitem__)
+@dataclass
+class _Search:
+    """The search of one graph; ``verdicts`` is shared, so that every spelling is judged once."""
+
+    graph: ir.Graph | ir.Function
+    cones: Cones
+    accept_error: float
+    verdicts: dict[Any, Verdict | None]
+    sites: list[Site] = field(default_factory=list[Site])
+    misses: dict[ir.Node, Miss] = field(default_factory=dict[ir.Node, Miss])
+    taken: set[ir.Node] = field(default_factory=set[ir.Node])
+
+    def run(self) -> None:
+        """GELUs first; only what is left over may be a multiple of one, since x·(1+erf) is inside every x·(1+erf)·½."""
+        candidates = self._candidates()
+        scaled = list[Site]()
+        for node in candidates:
+            hit = self._fused(node) if _is_fused(node) else self._spelled(node.outputs[0])
+            if isinstance(hit, Miss):
+                self._keep_nearest(hit)
+            elif hit is not None and hit.scale == 1:
+                self._take(hit)
+            elif hit is not None:
+                scaled.append(hit)
+        sources = {site.source for site in self.sites}
+        for hit in scaled:
+            anchors = {node for node in hit.nodes if node.op_type in ANCHORS}
+            if hit.source not in sources and not anchors & self.taken:
+                self._take(hit)
+        self.misses = {anchor: miss for anchor, miss in self.misses.items() if anchor not in self.taken}
+        self.sites.sort(key=lambda site: self.cones.order[site.nodes[-1]])
+
+    def _take(self, site: Site) -> None:
+        self.sites.append(site)
+        self.cones.boundary.add(site.output)
+        self.taken.update(site.nodes)
+
+    def _candidates(self) -> list[ir.Node]:
+        """Fused operators, and every possible last operator a few steps behind an anchor, in topological order."""
+        order = self.cones.order
+        found = {node for node in order if _is_fused(node)}
+        for anchor in (node for node in order if node.op_type in ANCHORS and elementwise(node)):
+            found.update(node for node in _behind(anchor) if node in order and node.op_type in TAILS)
+        return sorted(found, key=order.__getitem__)
+
+    def _spelled(self, output: ir.Value) -> Site | Miss | None:
+        """The site or near miss that ends in ``output``, from the nearest source for which it is one."""
+        nearest: Miss | None = None
+        bent = ((s, c) for s, c in self.cones.sources(output) if any(node.op_type in ANCHORS for node in c))
+        for source, cone in islice(bent, REACH):
+            hit = self._judged(source, output, cone)
+            if isinstance(hit, Site):
+                return hit
+            if hit is not None and (nearest is None or hit.error < nearest.error):
+                nearest = hit
+        return nearest
+
+    def _judged(self, source: ir.Value, output: ir.Value, cone: list[ir.Node]) -> Site | Miss | None:
+        verdict, nodes = self._verdict(source, output, cone), tuple(cone)
+        if verdict is None:
+            return None
+        reason = verdict.reason or self._unfit(source, output, cone)
+        if reason and verdict.scale != 1:
+            return None
+        if reason:
+            return Miss(verdict.form, source, output, nodes, verdict.error, reason)
+        return Site(
+            verdict.form,
+            "ops",
+            verdict.alpha,
+            source,
+            output,
+            nodes,
+            self.graph,
+            error=verdict.error,
+            scale=verdict.scale,
+            limit=verdict.limit,
+        )
+
+    def _verdict(self, source: ir.Value, output: ir.Value, cone: list[ir.Node]) -> Verdict | None:
+        dtype = output.dtype or source.dtype or dtype_of(cone) or ir.DataType.FLOAT
+        key = (dtype, self.cones.signature(source, cone))
+
+        def function(at: Float64) -> Float64:
+            return self.cones.evaluate(source, cone, at)
+
+        if key not in self.verdicts:
+            self.verdicts[key] = judge(function, dtype.numpy().name, accept_error=self.accept_error)
+        return self.verdicts[key]
+
+    def _unfit(self, source: ir.Value, output: ir.Value, cone: list[ir.Node]) -> str:
+        """Why a function that is a GELU is no site, ``""`` if it is one."""
+        known = source.shape is not None and output.shape is not None and source.shape == output.shape
+        if not known and not self.cones.keeps_shape(source, cone):
+            return "a constant in it changes the shape of the result"
+        if output.dtype is None and any(node.op_type == "Cast" for node in cone):
+            return "its types are not known"
+        return ""
+
+    def _fused(self, node: ir.Node) -> Site | Miss | None:
+        """A fused operator, recognised by its name and attributes."""
+        source, output = node.inputs[0], node.outputs[0]
+        if source is None:
+            return None
+        if node.op_type in NOT_TAKEN_APART:
+            return Miss("erf", source, output, (node,), 0.0, f"{node.op_type} does more than a GELU")
+        if node.domain != CONTRIB_DOMAIN:
+            form = "tanh" if node.attributes.get_string("approximate", "none") == "tanh" else "erf"
+            return Site(form, "gelu", None, source, output, (node,), self.graph)
+        form, bias = CONTRIB[node.op_type], node.inputs[1] if len(node.inputs) > 1 else None
+        if form != "sigmoid":
+            return Site(form, "contrib", None, source, output, (node,), self.graph, bias=bias)
+        slope = node.attributes.get_float("alpha", gelu.ALPHA)
+
+        def function(at: Float64) -> Float64:
+            return gelu.sigmoid_form(at, slope)
+
+        dtype = (source.dtype or ir.DataType.FLOAT).numpy().name
+        verdict = judge(function, dtype, accept_error=self.accept_error)
+        if verdict is None or not verdict.accepted or verdict.form != "sigmoid":
+            reason = "" if verdict is None else verdict.reason
+            error = np.inf if verdict is None else verdict.error
+            return Miss(form, source, output, (node,), error, reason or f"QuickGelu with α = {slope:.6g}")
+        return Site(form, "contrib", verdict.alpha, source, output, (node,), self.graph, error=verdict.error)
+
+    def _keep_nearest(self, miss: Miss) -> None:
+        """One near miss for each anchor: the nearest, and among equals the first."""
+        anchor = next((node for node in miss.nodes if node.op_type in ANCHORS), miss.nodes[-1])
+        if anchor not in self.misses or miss.error < self.misses[anchor].error:
+            self.misses[anchor] = miss
 
 
-def _behind(anchor: ir.Node) -> Iterable[ir.Node]:
+def _behind(anchor: ir.Node) -> Iterator[ir.Node]:
     """The element-wise operators up to ``REACH`` steps after ``anchor``."""
     seen, queue = {anchor}, deque([(anchor, 0)])
     while queue:
@@ -120,89 +255,13 @@ def _behind(anchor: ir.Node) -> Iterable[ir.Node]:
             queue.extend((user, steps + 1) for user in users)
 
 
-def _spelled(output: ir.Value, cones: Cones) -> Site | Miss | None:
-    """The site or near miss that ends in ``output``, from the nearest source for which it is one."""
-    nearest: Miss | None = None
-    bent = ((s, cone) for s, cone in cones.sources(output) if any(node.op_type in ANCHORS for node in cone))
-    for source, cone in islice(bent, REACH):
-        hit = _judge(source, output, cone, cones)
-        if isinstance(hit, Site):
-            return hit
-        if hit is not None and (nearest is None or hit.error < nearest.error):
-            nearest = hit
-    return nearest
-
-
-def _judge(source: ir.Value, output: ir.Value, cone: list[ir.Node], cones: Cones) -> Site | Miss | None:
-    seen = cones.evaluate(source, cone, GRID)
-    with np.errstate(invalid="ignore"):
-        errors = np.abs(seen - KNOWN).max(axis=1)
-    best = int(np.argmin(np.nan_to_num(errors, nan=np.inf)))
-    form, alpha, _ = FUNCTIONS[best]
-    error, nodes = float(errors[best]), tuple(cone)
-    slope = _slope(seen)
-    if slope is not None and not error <= _allowed(source):
-        return Miss("sigmoid", source, output, nodes, error, f"x·σ({slope:.6g}·x); the form has α = {gelu.ALPHA}")
-    if not error <= NEAR:
-        return None
-    if not error <= _allowed(source):
-        return Miss(form, source, output, nodes, error, f"GELU-like, off by {error:.1e}")
-    if source.dtype is not None and output.dtype is not None and source.dtype != output.dtype:
-        return Miss(form, source, output, nodes, error, f"its type changes from {source.dtype} to {output.dtype}")
-    if not _same_shape(source, output) and not cones.keeps_shape(source, cone):
-        return Miss(form, source, output, nodes, error, "a constant in it changes the shape of the result")
-    return Site(form, "ops", alpha, source, output, nodes, error)
-
-
-def _allowed(source: ir.Value) -> float:
-    name = "float32" if source.dtype is None else str(source.dtype.numpy().name)
-    return tolerance(name).form
-
-
-def _slope(seen: NDArray[np.float64]) -> float | None:
-    """α if the function is x·σ(αx) for any α; None otherwise."""
-    at_one = float(seen[np.argmin(np.abs(GRID - 1))])
-    if not 0.5 < at_one < 1:
-        return None
-    alpha = float(np.log(at_one / (1 - at_one)))
-    with np.errstate(invalid="ignore"):
-        same = np.abs(gelu.sigmoid_form(GRID, alpha) - seen).max() < 1e-5
-    return alpha if same else None
-
-
-def _same_shape(source: ir.Value, output: ir.Value) -> bool:
-    return source.shape is not None and output.shape is not None and source.shape == output.shape
+def dtype_of(nodes: Iterable[ir.Node]) -> ir.DataType | None:
+    """Type of the first float constant that ``nodes`` read: what they compute in, where the graph does not say."""
+    tensors = (tensor_of(value) for node in nodes for value in operands(node) if value is not None)
+    return next((t.dtype for t in tensors if t is not None and t.dtype.is_floating_point()), None)
 
 
 def _is_fused(node: ir.Node) -> bool:
-    if node.domain == "com.microsoft":
-        return node.op_type in CONTRIB
-    return node.op_type == "Gelu" and node.domain in ("", "ai.onnx")
-
-
-def _fused(node: ir.Node) -> Site | Miss | None:
-    """A fused operator, recognised by its name and attributes."""
-    source, output = node.inputs[0], node.outputs[0]
-    if source is None:
-        return None
-    if node.domain != "com.microsoft":
-        approximate = node.attributes.get_string("approximate", "none")
-        form = "tanh" if approximate == "tanh" else "erf"
-        return Site(form, "gelu", None, source, output, (node,), 0.0)
-    bias = node.inputs[1] if len(node.inputs) > 1 else None
-    form = CONTRIB[node.op_type]
-    if form != "sigmoid":
-        return Site(form, "contrib", None, source, output, (node,), 0.0, bias)
-    slope = node.attributes.get_float("alpha", gelu.ALPHA)
-    alpha = min(gelu.FORMS["sigmoid"].alphas, key=lambda known: abs(known - slope))
-    error = float(np.abs(gelu.sigmoid_form(GRID, slope) - gelu.sigmoid_form(GRID, alpha)).max())
-    if error > _allowed(source):
-        return Miss(form, source, output, (node,), error, f"x·σ({slope:.6g}·x); the form has α = {gelu.ALPHA}")
-    return Site(form, "contrib", alpha, source, output, (node,), error)
-
-
-def _keep_nearest(misses: dict[ir.Node, Miss], miss: Miss) -> None:
-    """One near miss for each anchor: the nearest, and among equals the first."""
-    anchor = next((node for node in miss.nodes if node.op_type in ANCHORS), miss.nodes[-1])
-    if anchor not in misses or miss.error < misses[anchor].error:
-        misses[anchor] = miss
+    if node.domain == CONTRIB_DOMAIN:
+        return node.op_type in CONTRIB or node.op_type in NOT_TAKEN_APART
+    return node.op_type == "Gelu" and node.domain in {"", "ai.onnx"}

@@ -13,6 +13,7 @@ import onnx_ir as ir
 from gelu_deploy import runtime
 from gelu_deploy.errors import ModelError, UsageError
 from gelu_deploy.graph import hollow
+from gelu_deploy.graph.mend import mend
 from gelu_deploy.graph.opening import read
 from gelu_deploy.originals.cases import BATCH
 from gelu_deploy.originals.inputs import Wanted
@@ -30,7 +31,7 @@ class OnnxOriginal:
     """An ONNX file, run by the runtime with all optimisation off.
 
     Attributes:
-        notes: What was chosen for free axes.
+        notes: What was mended, and what was chosen for free axes.
         examples: Inputs at which the file runs.
         output_names: The graph's outputs.
         axes: Its free axes, ``{input: {axis: name}}``; the first axis of the first input that has it free is ``batch``.
@@ -38,6 +39,7 @@ class OnnxOriginal:
 
     def __init__(self, path: str, given: Mapping[str, Array], wanted: Mapping[str, Wanted]) -> None:
         self.model = read(path)
+        self.notes = mend(self.model)
         held = hollow.hold(self.model)
         self._run = runtime.Evaluation(self.model, hollow.arrays(held), optimise=False)
         self._bounds = {value.name or "": _bound(value) for value in self.model.graph.inputs}
@@ -45,7 +47,6 @@ class OnnxOriginal:
         values = [value for value in self.model.graph.inputs if not value.is_initializer()]
         self.axes = _free(values)
         self.output_names = [value.name or "" for value in self.model.graph.outputs]
-        self.notes = list[str]()
         self.examples = self._examples(values, given, wanted)
 
     def run(self, feeds: Mapping[str, Array]) -> Arrays:

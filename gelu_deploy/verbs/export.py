@@ -16,6 +16,8 @@ import onnx_ir as ir
 from gelu_deploy import artifact, proof, provenance, runtime, sites
 from gelu_deploy.artifact.golden import Case
 from gelu_deploy.errors import ModelError, UsageError
+from gelu_deploy.gelu import FORMS
+from gelu_deploy.graph.judge import NEAR
 from gelu_deploy.graph.recognize import Findings
 from gelu_deploy.options import ExportOptions
 from gelu_deploy.originals import open_original
@@ -74,6 +76,10 @@ def _refuse_hopeless(options: ExportOptions) -> None:
     from onnx import __version__, defs
 
     choose(options.provider)
+    if options.form != "keep" and options.form not in FORMS:
+        raise UsageError(f"--form {options.form}: there is no such form; there are keep, {', '.join(FORMS)}")
+    if not 0 <= options.accept_error < NEAR:
+        raise UsageError(f"--accept-error {options.accept_error:g}: expected a number from 0 to {NEAR}")
     newest = defs.onnx_opset_version()
     if options.opset is not None and not OLDEST_OPSET <= options.opset <= newest:
         raise UsageError(

@@ -34,5 +34,5 @@ def inspect(model: str, options: InspectOptions) -> InspectResult:
         provider=options.provider,
         sites=[sites.row(site, kernels) for site in findings.sites],
         near_misses=sites.near_misses(findings.misses),
-        notes=[],
+        notes=list(graph.notes),
     )

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from onnx import parser
 from scipy import special
 
-from gelu_deploy.graph.cone import BUDGET, Cones, uniform
+from gelu_deploy.graph.arithmetic import uniform
+from gelu_deploy.graph.cone import BUDGET, Cones
 
 AT = np.linspace(-3, 3, 61)
 UNARY: dict[str, Callable[[Any], Any]] = {

@@ -1,90 +1,56 @@
-"""The table of forms: float64 reference, gradient, distance to exact GELU, and each spelling as data.
+"""The table of forms: reference, gradient, distance to exact GELU, and each spelling as data.
 
 It needs only numpy and knows nothing of graphs, files or runtimes. A new form is one more entry of ``FORMS``.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from gelu_deploy.gelu.functions import (
+    ALPHA,
+    CUBIC,
+    IGELU_A,
+    IGELU_B,
+    REACH5,
+    REFIT3,
+    REFIT5,
+    SQRT2,
+    SQRT_2_OVER_PI,
+    TANH,
+    Float64,
+    cdf,
+    erf_form,
+    erf_gradient,
+    igelu_form,
+    igelu_gradient,
+    refit3_form,
+    refit3_gradient,
+    refit5_form,
+    refit5_gradient,
+    sigmoid_form,
+    sigmoid_gradient,
+    tanh_form,
+    tanh_gradient,
+)
 
-Float64 = NDArray[np.float64]
+__all__ = [
+    "ALPHA",
+    "CUBIC",
+    "FORMS",
+    "Form",
+    "Spelling",
+    "Step",
+    "cdf",
+    "erf_form",
+    "functions",
+    "sigmoid_form",
+    "tanh_form",
+]
+
 Function = Callable[..., Float64]
-
-SQRT2 = math.sqrt(2)
-SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
-CUBIC = 0.044715
-ALPHA = 1.702
-"""Slope of the sigmoid form: Hendrycks & Gimpel 2016, section 2."""
-
-_erfc = np.frompyfunc(math.erfc, 1, 1)
-
-
-def cdf(x: ArrayLike) -> Float64:
-    """Φ(x) of the standard normal distribution, through erfc, so that the left tail keeps its relative accuracy."""
-    return np.asarray(0.5 * np.asarray(_erfc(np.asarray(x, np.float64) / -SQRT2), np.float64))
-
-
-def gated(x: Float64, gate: Float64) -> Float64:
-    """x · gate, with the limit 0 where the gate has closed on −inf (plain multiplication gives NaN there)."""
-    with np.errstate(invalid="ignore"):
-        return np.asarray(np.where(np.isneginf(x), 0.0, x * gate))
-
-
-def logistic(x: Float64) -> Float64:
-    """σ(x) = 1 / (1 + exp(−x)), without overflow on either side."""
-    return np.asarray(0.5 * (1 + np.tanh(0.5 * x)))
-
-
-def erf_form(x: ArrayLike) -> Float64:
-    """GELU itself: x·Φ(x) (Hendrycks & Gimpel 2016, equation 1)."""
-    x = np.asarray(x, np.float64)
-    return gated(x, cdf(x))
-
-
-def erf_gradient(x: ArrayLike) -> Float64:
-    """Φ(x) + x·φ(x)."""
-    near = np.clip(np.asarray(x, np.float64), -40, 40)
-    density = np.exp(-0.5 * near * near) / math.sqrt(2 * math.pi)
-    return np.asarray(cdf(x) + near * density)
-
-
-def _cubic(x: Float64) -> Float64:
-    """√(2/π)·(x + 0.044715·x³), held inside ±1e100 so that no float64 overflows."""
-    x = np.clip(x, -1e30, 1e30)
-    return np.asarray(SQRT_2_OVER_PI * (x + CUBIC * x**3))
-
-
-def tanh_form(x: ArrayLike) -> Float64:
-    """½x·(1 + tanh(√(2/π)(x + 0.044715x³))) (Hendrycks & Gimpel 2016, section 2), as x·σ(2u)."""
-    x = np.asarray(x, np.float64)
-    return gated(x, logistic(2 * _cubic(x)))
-
-
-def tanh_gradient(x: ArrayLike) -> Float64:
-    """σ(2u) + 2x·u′·σ(2u)·(1 − σ(2u)), u′ = √(2/π)(1 + 3·0.044715x²)."""
-    x = np.clip(np.asarray(x, np.float64), -1e30, 1e30)
-    gate = logistic(2 * _cubic(x))
-    slope = SQRT_2_OVER_PI * (1 + 3 * CUBIC * x * x)
-    return np.asarray(gate + 2 * x * slope * gate * (1 - gate))
-
-
-def sigmoid_form(x: ArrayLike, alpha: float = ALPHA) -> Float64:
-    """x·σ(αx) (Hendrycks & Gimpel 2016, section 2)."""
-    x = np.asarray(x, np.float64)
-    return gated(x, logistic(alpha * x))
-
-
-def sigmoid_gradient(x: ArrayLike, alpha: float = ALPHA) -> Float64:
-    """σ(αx) + αx·σ(αx)·(1 − σ(αx))."""
-    x = np.clip(np.asarray(x, np.float64), -1e300, 1e300)
-    gate = logistic(alpha * x)
-    return np.asarray(gate + alpha * x * gate * (1 - gate))
 
 
 @dataclass(frozen=True)
@@ -167,12 +133,66 @@ TANH_OPS = Spelling(
 )
 """The order of Hugging Face's ``gelu_new``: the one with a cube that the runtime fuses."""
 
+
+def _gate3(first: float, third: float) -> Spelling:
+    """x·σ(x(first + third·x²)): six operators."""
+    return Spelling(
+        (
+            Step("Mul", ("x", "x"), "square"),
+            Step("Mul", ("square", third), "bent"),
+            Step("Add", ("bent", first), "slope"),
+            Step("Mul", ("x", "slope"), "scaled"),
+            Step("Sigmoid", ("scaled",), "gate"),
+            Step("Mul", ("x", "gate")),
+        )
+    )
+
+
+TANH_SAFE = _gate3(*TANH)
+"""The same function as x·σ(x(2√(2/π) + 2·0.044715√(2/π)x²)): six operators for eight. Its square may overflow to inf
+and the gate is still 0 or 1, where x³ and an exp-based Tanh give NaN; and it has no ½x that the runtime could merge."""
+
 SIGMOID_OPS = Spelling(
     (
         Step("Mul", ("x", "alpha"), "scaled"),
         Step("Sigmoid", ("scaled",), "gate"),
         Step("Mul", ("x", "gate")),
     )
+)
+
+
+REFIT5_OPS = Spelling(
+    (
+        Step("Min", ("x", REACH5), "below"),
+        Step("Max", ("below", -REACH5), "held"),
+        Step("Mul", ("held", "held"), "square"),
+        Step("Mul", ("square", REFIT5[2]), "fifth"),
+        Step("Add", ("fifth", REFIT5[1]), "third"),
+        Step("Mul", ("square", "third"), "bent"),
+        Step("Add", ("bent", REFIT5[0]), "slope"),
+        Step("Mul", ("held", "slope"), "scaled"),
+        Step("Sigmoid", ("scaled",), "gate"),
+        Step("Mul", ("x", "gate")),
+    ),
+    since=8,
+)
+
+IGELU_OPS = Spelling(
+    (
+        Step("Mul", ("x", 0.5), "half"),
+        Step("Div", ("x", SQRT2), "scaled"),
+        Step("Abs", ("scaled",), "size"),
+        Step("Min", ("size", -IGELU_B), "held"),
+        Step("Add", ("held", IGELU_B), "shifted"),
+        Step("Mul", ("shifted", "shifted"), "square"),
+        Step("Mul", ("square", IGELU_A), "bent"),
+        Step("Add", ("bent", 1.0), "risen"),
+        Step("Sign", ("scaled",), "sign"),
+        Step("Mul", ("sign", "risen"), "erf"),
+        Step("Add", ("erf", 1.0), "gate"),
+        Step("Mul", ("half", "gate")),
+    ),
+    since=9,
 )
 
 
@@ -201,7 +221,13 @@ FORMS: Mapping[str, Form] = {
             tanh_gradient,
             bound=4.733e-4,
             worst_at=2.699,
-            spellings={"ops": TANH_OPS, "gelu": _gelu("tanh"), "contrib": _contrib("FastGelu")},
+            spellings={
+                "ops": TANH_OPS,
+                "ops-safe": TANH_SAFE,
+                "sigmoid3": TANH_SAFE,
+                "gelu": _gelu("tanh"),
+                "contrib": _contrib("FastGelu"),
+            },
         ),
         Form(
             "sigmoid",
@@ -212,6 +238,23 @@ FORMS: Mapping[str, Form] = {
             spellings={"ops": SIGMOID_OPS, "contrib": _contrib("QuickGelu", {"alpha": "alpha"})},
             alphas=(ALPHA, 1.7, 1.703125, 1.70214844),
         ),
+        Form(
+            "refit3",
+            refit3_form,
+            refit3_gradient,
+            bound=2.708e-4,
+            worst_at=1.742,
+            spellings={"ops": _gate3(*REFIT3)},
+        ),
+        Form(
+            "refit5",
+            refit5_form,
+            refit5_gradient,
+            bound=7.82e-5,
+            worst_at=3.0065,
+            spellings={"ops": REFIT5_OPS},
+        ),
+        Form("igelu", igelu_form, igelu_gradient, bound=1.8153e-2, worst_at=2.35, spellings={"ops": IGELU_OPS}),
     )
 }
 
