@@ -38,7 +38,11 @@ def test_values_take_the_shape_of_their_field() -> None:
         (ExportOptions, {"exclud": "x"}, "There is no option 'exclud'. Did you mean 'exclude'?"),
         (InspectOptions, {"zzz": 1}, "There is no option 'zzz'. The options are: provider."),
         (RunOptions, {}, "Options that must be given are missing: data."),
-        (ExportOptions, {"form": "gelu"}, "Option 'form' got 'gelu'; expected 'keep' or 'erf' or 'tanh' or 'sigmoid'."),
+        (
+            ExportOptions,
+            {"dtype": "int8"},
+            "Option 'dtype' got 'int8'; expected 'float32' or 'float16' or 'bfloat16' or 'float64' or None.",
+        ),
         (ExportOptions, {"opset": "20"}, "Option 'opset' got '20'; expected int or None."),
         (ExportOptions, {"opset": True}, "Option 'opset' got True; expected int or None."),
         (SourceOptions, {"input": [1]}, "Option 'input' got 1 in its list; expected strings."),

@@ -223,11 +223,13 @@ def _loadable(model: Model) -> bytes | Path:
 
 def _value(array: Array, *, always: bool) -> Any:
     """What the runtime takes in an array's place: the array, or a value on the same memory."""
-    ort, number = onnxruntime(), BITS.get(array.dtype.name)
-    if number is not None:
-        bits = array.view(f"u{array.dtype.itemsize}")
-        return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, number)
-    return ort.OrtValue.ortvalue_from_numpy(array) if always else array
+    number = BITS.get(array.dtype.name)
+    if number is None and not always:
+        return array
+    ort = onnxruntime()
+    if number is None:
+        return ort.OrtValue.ortvalue_from_numpy(array)
+    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array.view(f"u{array.dtype.itemsize}"), number)
 
 
 def _array(value: Any, spec: Spec) -> Array:

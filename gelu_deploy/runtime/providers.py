@@ -55,7 +55,6 @@ saved to be read."""
 TABLE = {provider.name: provider for provider in (CPU, CUDA)}
 
 
-@cache
 def onnxruntime() -> Any:
     """The module ``onnxruntime``. Raises SetupError when it is not installed, or installed twice."""
     found = installed()
