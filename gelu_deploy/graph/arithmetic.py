@@ -6,7 +6,7 @@ It knows single nodes and tensors; graphs are ``cone``'s business.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -72,9 +72,9 @@ UNIFORM_LIMIT = 1 << 22
 """Elements of a constant that are looked at to see whether they are all the same number."""
 
 
-def operands(node: ir.Node) -> tuple[ir.Value | None, ...]:
+def operands(node: ir.Node) -> Sequence[ir.Value | None]:
     """The inputs of ``node`` that its value depends on."""
-    return tuple(node.inputs[:1] if node.op_type in FIRST_ONLY else node.inputs)
+    return node.inputs[:1] if node.op_type in FIRST_ONLY else node.inputs
 
 
 def elementwise(node: ir.Node | None) -> bool:
@@ -84,7 +84,7 @@ def elementwise(node: ir.Node | None) -> bool:
     if node.op_type == "Cast":
         target = node.attributes.get("to")
         return target is not None and not target.is_ref() and target.as_int() in FLOATS
-    return all(value is not None for value in operands(node))
+    return None not in operands(node)
 
 
 def tensor_of(value: ir.Value) -> ir.TensorProtocol | None:

@@ -48,11 +48,14 @@ class Cones:
         self._given = dict(given or {})
         self._constants: dict[ir.Value, float | None] = dict(self._given)
         self._twins: dict[ir.Value, ir.Value] = {}
+        self.by_op: dict[str, list[ir.Node]] = {}
         firsts: dict[Any, ir.Value] = {}
         for node in self.order:
-            if node.op_type in EVALUATE:
+            op = node.op_type
+            self.by_op.setdefault(op, []).append(node)
+            if op in EVALUATE:
                 self._compute(node)
-            elif node.op_type == "DequantizeLinear":
+            elif op == "DequantizeLinear":
                 self._twins[node.outputs[0]] = firsts.setdefault(self._identity(node), node.outputs[0])
 
     def constant(self, value: ir.Value) -> float | None:
@@ -66,7 +69,7 @@ class Cones:
         """Values that alone decide ``value``, nearest first, each with the nodes between in topological order."""
         frontier, cone = {value}, list[ir.Node]()
         while frontier and len(cone) < BUDGET:
-            latest = max(frontier, key=self._place)
+            latest = next(iter(frontier)) if len(frontier) == 1 else max(frontier, key=self._place)
             node = latest.producer()
             if node not in self.order or not elementwise(node) or (latest in self.boundary and latest is not value):
                 return

@@ -32,6 +32,7 @@ CONTRIB = {"Gelu": "erf", "FastGelu": "tanh", "QuickGelu": "sigmoid", "BiasGelu"
 CONTRIB_DOMAIN = "com.microsoft"
 NOT_TAKEN_APART = {"BiasSplitGelu", "GemmFastGelu", "QOrderedGelu"}
 """Fused operators that do more than GELU: listed and left alone."""
+FUSED = {*CONTRIB, *NOT_TAKEN_APART}
 
 
 @dataclass(frozen=True)
@@ -150,9 +151,9 @@ class _Search:
 
     def _candidates(self) -> list[ir.Node]:
         """Fused operators, and every possible last operator a few steps behind an anchor, in topological order."""
-        order = self.cones.order
-        found = {node for node in order if _is_fused(node)}
-        for anchor in (node for node in order if node.op_type in ANCHORS and elementwise(node)):
+        order, by_op = self.cones.order, self.cones.by_op
+        found = {node for op in FUSED for node in by_op.get(op, ()) if _is_fused(node)}
+        for anchor in (node for op in ANCHORS for node in by_op.get(op, ()) if elementwise(node)):
             found.update(node for node in _behind(anchor) if node in order and node.op_type in TAILS)
         return sorted(found, key=order.__getitem__)
 

@@ -14,6 +14,8 @@ MODULE = "gelu_deploy.module"
 """Node metadata: dotted name of the innermost PyTorch module that the node comes from."""
 
 NAME_SCOPES = "pkg.torch.onnx.name_scopes"
+NOWHERE = "_empty_nn_module_stack_from_metadata_hook"
+"""What torch writes where it has lost the scope."""
 ROOT = "network"
 """Name under which the exporters wrap the user's module; never shown."""
 TOP = "(root)"
@@ -81,7 +83,9 @@ def _from_metadata(node: ir.Node) -> str:
         scopes = ast.literal_eval(node.metadata_props.get(NAME_SCOPES, "[]"))
     except (ValueError, SyntaxError):
         return ""
-    return _below_root(str(scopes[-2])) if isinstance(scopes, list) and len(scopes) > 1 else ""
+    if not isinstance(scopes, list) or len(scopes) < 2 or NOWHERE in scopes:
+        return ""
+    return _below_root(str(scopes[-2]))
 
 
 def _from_name(node: ir.Node) -> str:

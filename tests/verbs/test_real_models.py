@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import onnx_ir as ir
 import pytest
 import real_models
 
@@ -57,3 +58,13 @@ def test_ppocr_keeps_its_thirteen_gelus_through_the_simplifier(name: Any, tmp_pa
         other = gelu_deploy.export(str(real_models.ppocr(name)), output=str(tmp_path / f"{opset}.onnx"), opset=opset)
         single(other, 13, "erf")
         assert other["opset"] == opset
+
+
+def test_nodes_of_bert_keep_their_module_names(tmp_path: Path) -> None:
+    folder = real_models.transformers_folder("bert", tmp_path / "bert")
+    gelu_deploy.export(str(folder), output=str(tmp_path / "m.onnx"))
+    nodes = list(ir.load(tmp_path / "m.onnx").graph)
+    modules = [node.metadata_props.get("gelu_deploy.module", "") for node in nodes]
+    assert len([module for module in modules if module]) >= 0.95 * len(nodes) > 20
+    below = ("(root)", "embeddings", "encoder.layer.", "pooler")
+    assert {module for module in modules if module and not module.startswith(below)} == set()
