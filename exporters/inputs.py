@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gelu_deploy.arrays import describe
 from gelu_deploy.errors import UsageError
 from gelu_deploy.options import ExportOptions, SourceOptions
 from gelu_deploy.originals.inputs import Wanted, arrays, wanted
-from gelu_deploy.originals.original import describe
 
 from .original import to_array, to_tensor
 

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 from torch.export import ExportedProgram
 
+from gelu_deploy.arrays import Array, Arrays, describe
 from gelu_deploy.errors import ModelError, UsageError
-from gelu_deploy.originals.original import Array, Arrays, describe
 
 
 @dataclass

@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 import onnx_ir as ir
 
 from gelu_deploy import proof
+from gelu_deploy.arrays import Array
 from gelu_deploy.artifact.golden import Case
 from gelu_deploy.errors import ModelError
 from gelu_deploy.graph import hollow
@@ -24,7 +25,6 @@ from gelu_deploy.graph.recognize import Findings, find
 from gelu_deploy.graph.rewrite import Plan, Rewrite
 from gelu_deploy.graph.simplify import Simplify
 from gelu_deploy.options import ExportOptions
-from gelu_deploy.originals.original import Array
 from gelu_deploy.parity import Limits
 from gelu_deploy.progress import step
 from gelu_deploy.results import Stage

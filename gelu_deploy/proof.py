@@ -11,9 +11,9 @@ import numpy as np
 import onnx_ir as ir
 
 from gelu_deploy import gelu, parity, runtime
+from gelu_deploy.arrays import Array, Arrays
 from gelu_deploy.artifact.golden import Case
 from gelu_deploy.graph.taps import tapped
-from gelu_deploy.originals.original import Array, Arrays
 from gelu_deploy.parity import Limits
 from gelu_deploy.results import SiteResult, Stage
 

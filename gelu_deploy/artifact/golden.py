@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from gelu_deploy.originals.original import Array, Arrays
+    from gelu_deploy.arrays import Array, Arrays
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 
 from gelu_deploy import artifact
+from gelu_deploy.arrays import Arrays
 from gelu_deploy.errors import SetupError, UsageError
 from gelu_deploy.options import ExportOptions, SourceOptions
-from gelu_deploy.originals.original import Arrays, Original
+from gelu_deploy.originals.original import Original
 from gelu_deploy.source import Kind, Source, identify
 from gelu_deploy.target import load
 

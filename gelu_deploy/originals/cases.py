@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from gelu_deploy.arrays import Array, Arrays, describe
 from gelu_deploy.artifact.golden import Case
 from gelu_deploy.errors import ModelError, UsageError
-from gelu_deploy.originals.original import Array, Arrays, Original, describe
+from gelu_deploy.originals.original import Original
 
 BATCH = "batch"
 BATCHES = (1, 2, 3)

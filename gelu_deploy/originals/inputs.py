@@ -13,9 +13,9 @@ from typing import IO, NamedTuple
 
 import numpy as np
 
+from gelu_deploy.arrays import Array, Arrays
 from gelu_deploy.errors import UsageError
 from gelu_deploy.keywords import once
-from gelu_deploy.originals.original import Array, Arrays
 from gelu_deploy.source.sniff import some
 
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")

@@ -11,13 +11,13 @@ import numpy as np
 import onnx_ir as ir
 
 from gelu_deploy import runtime
+from gelu_deploy.arrays import Array, Arrays, describe
 from gelu_deploy.errors import ModelError, UsageError
 from gelu_deploy.graph import hollow
 from gelu_deploy.graph.mend import mend
 from gelu_deploy.graph.opening import read
 from gelu_deploy.originals.cases import BATCH
 from gelu_deploy.originals.inputs import Wanted
-from gelu_deploy.originals.original import Array, Arrays, describe
 
 SIZES = (16, 32, 8, 64, 128, 224, 320, 640, 1, 2, 3, 48, 80, 96)
 """Sizes of a free axis, in the order in which they are tried."""

@@ -9,14 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
+from gelu_deploy.arrays import Array, Arrays
 
 if TYPE_CHECKING:
     import onnx_ir as ir
-
-Array = NDArray[Any]
-Arrays = dict[str, Array]
 
 
 class Original(Protocol):
@@ -76,9 +72,3 @@ class Exporter(Protocol):
     def __call__(self, module: Any, inputs: tuple[Any, ...], request: ExportRequest, /) -> ir.Model:
         """The graph of ``module(*inputs)``, whose outputs are a flat tuple of tensors."""
         ...
-
-
-def describe(array: Array) -> str:
-    """Shape and type in one word, ``2x3x224x224:float32``, as ``--input`` takes it."""
-    shape = "x".join(str(size) for size in array.shape) or "scalar"
-    return f"{shape}:{np.dtype(array.dtype).name}"

@@ -26,7 +26,7 @@ from gelu_deploy.source import require_onnx
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from gelu_deploy.originals.original import Array, Arrays
+    from gelu_deploy.arrays import Array, Arrays
 
 
 Model = Union["ir.Model", bytes, Path]

@@ -14,7 +14,7 @@ import numpy as np
 from gelu_deploy.errors import ModelError, UsageError
 
 if TYPE_CHECKING:
-    from gelu_deploy.originals.original import Array, Arrays
+    from gelu_deploy.arrays import Array, Arrays
 
 BITS = {"bfloat16": 16, "float8_e4m3fn": 17, "float8_e4m3fnuz": 18, "float8_e5m2": 19, "float8_e5m2fnuz": 20}
 """Types that the runtime knows and NumPy only through ``ml_dtypes``, with ONNX's number for each."""

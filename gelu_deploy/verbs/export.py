@@ -14,6 +14,7 @@ from typing import Any
 import onnx_ir as ir
 
 from gelu_deploy import artifact, proof, provenance, runtime, sites
+from gelu_deploy.arrays import describe
 from gelu_deploy.artifact.golden import Case
 from gelu_deploy.errors import ModelError, UsageError
 from gelu_deploy.gelu import FORMS
@@ -24,7 +25,7 @@ from gelu_deploy.originals import open_original
 from gelu_deploy.originals.cases import BATCH, Axes, free_axes, prove, refused
 from gelu_deploy.originals.exporting import Exported, exported, keep_apart, names
 from gelu_deploy.originals.onnx_file import OnnxOriginal
-from gelu_deploy.originals.original import ExportRequest, Original, describe
+from gelu_deploy.originals.original import ExportRequest, Original
 from gelu_deploy.parity import TOLERANCES, Limits
 from gelu_deploy.pipeline import Pipeline
 from gelu_deploy.progress import recorded, step

@@ -24,7 +24,7 @@ from gelu_deploy.runtime.feeds import BITS, Spec
 from gelu_deploy.source import require_onnx
 
 if TYPE_CHECKING:
-    from gelu_deploy.originals.original import Array, Arrays
+    from gelu_deploy.arrays import Array, Arrays
 
 SCHEMA = "gelu-deploy/run/1"
 

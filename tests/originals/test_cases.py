@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gelu_deploy.arrays import Arrays
 from gelu_deploy.errors import ModelError, UsageError
 from gelu_deploy.originals.cases import BATCH, GROWTH, free_axes, prove, refused
-from gelu_deploy.originals.original import Arrays
 
 
 @dataclass
