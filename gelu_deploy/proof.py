@@ -49,6 +49,15 @@ def site_parity(
     return parity.site_stage("sites", _taps(run, shown, sites, cases))
 
 
+def unseen(model: ir.Model, sites: Sequence[SiteResult]) -> list[str]:
+    """A note when :func:`site_parity` cannot reach every site: those in functions and bodies have no tap."""
+    known = {value.name for node in model.graph for value in node.outputs}
+    hidden = [site["output"] for site in sites if site["output"] not in known]
+    if not hidden:
+        return []
+    return [f"GELUs in functions or bodies are proved through the outputs alone; {len(hidden)} of them: {hidden[0]}, …"]
+
+
 def _taps(
     run: Run, shown: Mapping[str, str], sites: Sequence[SiteResult], cases: Sequence[Case]
 ) -> Iterator[tuple[str, Array, Array, Array]]:

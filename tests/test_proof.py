@@ -10,7 +10,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 import real_models
-from graphs import model, op
+from graphs import erf, model, op
 from onnx import numpy_helper
 
 import gelu_deploy
@@ -174,3 +174,12 @@ def test_a_hollow_run_answers_as_the_whole_model_does(convnext: Path) -> None:
     wanted = runtime.evaluate(convnext, case.inputs, optimise=False)
     for name, array in wanted.items():
         np.testing.assert_array_equal(got[name], array)
+
+
+def test_sites_that_no_tap_reaches_are_said(tmp_path: Path) -> None:
+    graph = model(lambda x: 0.5 * x * (1 + erf(x / 2**0.5)), place="function", home="constant", opset=17)
+    ir.save(graph, tmp_path / "in.onnx")
+    result = gelu_deploy.export(str(tmp_path / "in.onnx"), output=str(tmp_path / "out.onnx"))
+    assert result["verdict"] == "pass"
+    assert any("GELUs in functions or bodies" in note for note in result["notes"])
+    assert any("GELUs in functions" in note for note in gelu_deploy.check(str(tmp_path / "out.onnx"))["notes"])

@@ -96,8 +96,7 @@ class Rewrite:
         writer = Writer(model)
         for plan in todo:
             writer.write(plan.site, plan.steps, plan.number, plan.dtype)
-        for plan in todo:
-            remove_dead(plan.site)
+        remove_dead(plan.site for plan in todo)
         return Result(model, modified=True, notes=tuple(_notes(todo)))
 
     def plan(self, site: Site) -> Plan:

@@ -5,7 +5,7 @@ It knows graphs, subgraphs and functions, and takes what to write as data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -122,23 +122,24 @@ class _Nodes:
         result.type, result.shape = old.type or result.type, old.shape
 
 
-def remove_dead(site: Site) -> None:
-    """Take away the old operators of a rewritten site that nobody reads any more, and what only they read."""
-    queue = list(site.nodes)
-    while queue:
-        node = queue.pop()
-        if node.graph is None or any(_is_read(value) for value in node.outputs):
-            continue
-        read = {value for value in node.inputs if value not in {None, site.source, site.bias}}
-        node.graph.remove(node, safe=True)
-        for value in read:
-            maker = value.producer() if value is not None else None
-            if maker is not None:
-                queue.append(maker)
-            elif value is not None and value.is_initializer() and not (_is_read(value) or value.is_graph_input()):
-                assert value.graph is not None
-                assert value.name is not None
-                del value.graph.initializers[value.name]
+def remove_dead(sites: Iterable[Site]) -> None:
+    """Take away the old operators of rewritten sites that nobody reads any more, and what only they read."""
+    constants = set[ir.Value]()
+    for site in sites:
+        queue = list(site.nodes)
+        while queue:
+            node = queue.pop()
+            if node.graph is None or any(_is_read(value) for value in node.outputs):
+                continue
+            read = {value for value in node.inputs if value not in {None, site.source, site.bias}}
+            node.graph.remove(node, safe=True)
+            queue += [maker for value in read if value is not None and (maker := value.producer()) is not None]
+            constants.update(value for value in read if value is not None and value.is_initializer())
+    for value in constants:  # last, and once: a constant shared by all sites has as many uses
+        if not (_is_read(value) or value.is_graph_input()):
+            assert value.graph is not None
+            assert value.name is not None
+            del value.graph.initializers[value.name]
 
 
 def _is_read(value: ir.Value) -> bool:

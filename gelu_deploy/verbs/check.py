@@ -55,6 +55,7 @@ def check(model: str, options: CheckOptions) -> CheckResult:
         if options.against is not None and any(case.form for case in saved):
             stages.insert(0, _same_original(saved, cases, limits))
         if rows:
+            notes += proof.unseen(graph.model, rows)
             weights = hollow.arrays(graph.held)
             stages.append(proof.site_parity(graph.model, weights, rows, cases, options.provider))
     verdict, reason = proof.verdict(stages)

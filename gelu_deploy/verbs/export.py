@@ -224,6 +224,7 @@ def _finish(
     """Write the file where nobody sees it yet; prove it and its sites in the runtime; seal the verdict into it."""
     last = list[Stage]()
     if options.verify and result["sites"]:
+        result["notes"] += proof.unseen(pipeline.model, result["sites"])
         with step("run"):
             last.append(
                 proof.site_parity(pipeline.model, pipeline.weights, result["sites"], pipeline.cases, options.provider)

@@ -19,7 +19,6 @@ from onnx.reference import ReferenceEvaluator
 from spellings import NEGATIVES, POSITIVES, R2, Spelling
 
 from gelu_deploy import gelu, parity, runtime
-from gelu_deploy.graph.arithmetic import EVALUATE
 from gelu_deploy.graph.recognize import Site, find
 from gelu_deploy.graph.rewrite import Rewrite
 
@@ -124,13 +123,17 @@ COUNTS: Counter[str] = Counter()
 INPUT = np.random.default_rng(0).standard_normal((2, 4, 8)) * 3
 
 
+def beyond_the_runtime(graph: ir.Model, dtype: ir.DataType) -> bool:
+    """Whether the runtime has no kernel for the graph on the CPU: bfloat16, and erf in float64."""
+    return dtype == BF16 or (dtype == F64 and any(n.op_type in {"Erf", "Gelu"} for n in graph.graph.all_nodes()))
+
+
 def evaluate(graph: ir.Model, dtype: ir.DataType) -> np.ndarray:
     """The output, by the runtime, or by onnx's reference evaluator where the runtime has no kernel."""
     proto = ir.to_proto(graph)
     onnx.checker.check_model(proto, full_check=True)
     x = INPUT.astype(dtype.numpy())
-    lacks = dtype == BF16 or (dtype == F64 and any(n.op_type in {"Erf", "Gelu"} for n in graph.graph.all_nodes()))
-    if not lacks:
+    if not beyond_the_runtime(graph, dtype):
         COUNTS["evaluated by the runtime"] += 1
         return runtime.evaluate(proto.SerializeToString(), {"x": x}, optimise=False)["y"]
     COUNTS["evaluated by the reference"] += 1
@@ -157,20 +160,36 @@ def test_positive(spelling: Spelling) -> None:
                 continue
             wanted = expected(context, again)
             got = evaluate(graph, context.dtype).astype(np.float64)
-            limit = parity.tolerance(context.dtype.numpy().name)
-            bound = (limit.site + limit.form) * np.maximum(1, np.abs(INPUT).max())
-            assert np.abs(got - wanted).max() <= bound, context
+            assert (np.abs(got - wanted) <= allowed(context, graph)).all(), context
+
+
+def allowed(context: Context, graph: ir.Model) -> np.ndarray:
+    """The table's bound for a site, element by element.
+
+    In 16 bits the constants that are written are rounded too; in float64 onnx's reference evaluator itself is off by
+    6e-8 in Erf, and Gelu's function body has float32 constants.
+    """
+    limit = parity.tolerance(context.dtype.numpy().name)
+    rounding = limit.form if context.dtype in {F16, BF16} else 0.0
+    if context.dtype == F64 and beyond_the_runtime(graph, F64):
+        rounding = 1e-7
+    return np.asarray(limit.site * np.maximum(1, np.abs(root(context))) + rounding)
 
 
 def expected(context: Context, site: Site) -> np.ndarray:
     """The form of the root of the input, in float64."""
+    return gelu.FORMS[site.form].at(site.alpha)(root(context))
+
+
+def root(context: Context) -> np.ndarray:
+    """What the GELU reads, in float64."""
     x = INPUT.astype(context.dtype.numpy()).astype(np.float64)
     if context.root != "input":
         probe = model(ROOTS[context.root], shape=(2, 4, 8), opset=context.opset)
         x = runtime.evaluate(ir.to_proto(probe).SerializeToString(), {"x": INPUT.astype(np.float32)}, optimise=False)[
             "y"
         ].astype(np.float64)
-    return gelu.FORMS[site.form].at(site.alpha)(x)
+    return x
 
 
 @pytest.mark.parametrize(("name", "formula"), NEGATIVES, ids=lambda case: case if isinstance(case, str) else None)
@@ -219,10 +238,11 @@ def test_quantized_inner_values_are_left_alone() -> None:
     assert not sites_of(model(formula))
 
 
-def test_the_matrix_is_as_large_as_it_says(request: Any) -> None:
+def test_the_matrix_is_as_large_as_it_says(request: pytest.FixtureRequest) -> None:
     """Last in the file: the counts of what ran before, which the note of a release quotes."""
-    if COUNTS["graphs"] and request.session.testscollected > 100:
-        assert COUNTS["graphs"] > 5000, COUNTS
-        assert COUNTS["evaluated by the runtime"] > 2000, COUNTS
-        assert COUNTS["evaluated by the reference"] > 500, COUNTS
-    assert set(EVALUATE) >= {"Erf", "Tanh", "Sigmoid"}
+    whole = {item.name for item in request.session.items if item.path == request.path}
+    if len(whole) < len(POSITIVES) + len(NEGATIVES):
+        pytest.skip("only a part of the matrix was selected")
+    assert COUNTS["graphs"] > 5000, COUNTS
+    assert COUNTS["evaluated by the runtime"] > 2000, COUNTS
+    assert COUNTS["evaluated by the reference"] > 500, COUNTS
