@@ -10,6 +10,7 @@ import os
 import tempfile
 import weakref
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -20,7 +21,8 @@ import numpy as np
 from gelu_deploy import artifact
 from gelu_deploy.errors import ModelError, UsageError
 from gelu_deploy.runtime.feeds import BITS, Spec, checked, specs
-from gelu_deploy.runtime.providers import choose, native, onnxruntime, open_session
+from gelu_deploy.runtime.providers import available_threads, choose, native, onnxruntime, open_session
+from gelu_deploy.runtime.settings import DEFAULT, KEY, Settings
 from gelu_deploy.source import require_onnx
 
 if TYPE_CHECKING:
@@ -38,14 +40,16 @@ class Runnable:
 
     Attributes:
         provider: What it runs on: ``cpu``, ``cuda``, or the runtime's full name of another.
+        settings: How it was opened.
         inputs: Name, shape and type of every input, by name.
         outputs: The same for the outputs.
     """
 
-    def __init__(self, model: Model, provider: str, *, threads: int | None = None, optimise: bool = True) -> None:
+    def __init__(self, model: Model, provider: str, *, settings: Settings = DEFAULT, optimise: bool = True) -> None:
         chosen = choose(provider)
         self.provider = chosen.name
-        self._session = open_session(_loadable(model), chosen, threads=threads, optimise=optimise)
+        self.settings = settings
+        self._session = open_session(_loadable(model), chosen, settings=settings, optimise=optimise)
         self._process = os.getpid()
         self.inputs: dict[str, Spec] = specs(self._session.get_inputs())
         self.outputs: dict[str, Spec] = specs(self._session.get_outputs())
@@ -131,6 +135,7 @@ class Session(Runnable):
         path: The file; one of ours is verified first, with the files it names.
         provider: ``cpu``, ``cuda``, ``auto`` (CUDA where it works, else the CPU), or the runtime's full name of one.
         threads: For one operator; default: as many as this process may use, by affinity and quota.
+        settings: How to open it; default: what was measured to be fastest and stored with the model, if anything was.
 
     Raises:
         UsageError: There is no such provider.
@@ -138,11 +143,19 @@ class Session(Runnable):
         ModelError: The file is damaged, or the runtime refuses it.
     """
 
-    def __init__(self, path: str | os.PathLike[str], provider: str = "cpu", *, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        provider: str = "cpu",
+        *,
+        threads: int | None = None,
+        settings: Settings | None = None,
+    ) -> None:
         file = Path(os.path.realpath(path))
-        artifact.verify(file)
+        stored = Settings.from_json(artifact.verify(file).get(KEY, {})).here(available_threads())
+        chosen = stored if settings is None else settings
         try:
-            super().__init__(file, provider, threads=threads)
+            super().__init__(file, provider, settings=chosen if threads is None else replace(chosen, threads=threads))
         except ModelError as error:
             require_onnx(str(file))
             raise ModelError(f"{file}: {error}") from error
@@ -194,12 +207,13 @@ def evaluate(model: Model, feeds: Mapping[str, Array], *, optimise: bool, provid
         return evaluation(feeds)
 
 
-def optimised(model: Model, provider: str = "cpu") -> ir.Model:
+def optimised(model: Model, provider: str = "cpu", *, settings: Settings = DEFAULT) -> ir.Model:
     """The graph that the runtime makes of a model at its default level, under the names of the model's own values.
 
     Args:
         model: At most 2 GB with its weights; a hollow graph is enough.
         provider: As for :class:`Session`.
+        settings: How the session is opened.
 
     Raises:
         UsageError, SetupError, ModelError: As for :class:`Session`.
@@ -208,7 +222,7 @@ def optimised(model: Model, provider: str = "cpu") -> ir.Model:
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "optimised.onnx"
-        open_session(_loadable(model), choose(provider), save=file)
+        open_session(_loadable(model), choose(provider), settings=settings, save=file)
         return ir.load(file)
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gelu_deploy.errors import LimitError, ModelError, SetupError, UsageError
+from gelu_deploy.runtime.settings import DEFAULT, Settings
 
 DISTRIBUTIONS = ("onnxruntime", "onnxruntime-gpu")
 """Both install the same module ``onnxruntime``, so that only one of them can be there."""
@@ -124,7 +125,7 @@ def open_session(
     model: bytes | Path,
     provider: Provider,
     *,
-    threads: int | None = None,
+    settings: Settings = DEFAULT,
     optimise: bool = True,
     save: Path | None = None,
 ) -> Any:
@@ -133,7 +134,7 @@ def open_session(
     Args:
         model: A serialised model, or its file.
         provider: From :func:`choose`.
-        threads: For one operator; default: as many as this process may use.
+        settings: How it is opened; by default with as many threads as this process may use.
         optimise: Whether the runtime optimises the graph first, at its default level.
         save: Where the runtime writes the graph that it made, before it changes layouts and renames values for them.
 
@@ -144,10 +145,12 @@ def open_session(
     ort = onnxruntime()
     options = ort.SessionOptions()
     options.log_severity_level = 4
-    options.intra_op_num_threads = threads or available_threads()
+    options.intra_op_num_threads = settings.threads or available_threads()
     options.inter_op_num_threads = 1
     options.add_session_config_entry("session.load_model_format", "ONNX")
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    if not settings.spinning:
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     if not optimise:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     if save is not None:
@@ -157,10 +160,10 @@ def open_session(
             ort.preload_dlls()
     wanted = {provider.full: provider.options, CPU.full: CPU.options}
     source = model if isinstance(model, bytes) else str(model)
-    layouts = None if save is None else LAYOUTS
+    disabled = [*settings.disabled_optimizers, *(() if save is None else LAYOUTS)]
     with native("The runtime refuses the model"):
         return ort.InferenceSession(
-            source, options, list(wanted.items()), enable_fallback=0, disabled_optimizers=layouts
+            source, options, list(wanted.items()), enable_fallback=0, disabled_optimizers=disabled or None
         )
 
 
