@@ -1,8 +1,8 @@
 """Hand over whatever your ``model.pt`` is, get back an ONNX file with the proof that it computes the same.
 
-The public names, each imported on first use: the verbs ``export``, ``inspect``, ``check``, ``run`` and ``doctor``, and
-:class:`Session`. A verb takes the model and the flags of its command as keywords, and returns the dictionary that
-``--json`` writes. This file knows nothing of how a verb works.
+The public names, each imported on first use: the verbs ``export``, ``inspect``, ``check``, ``run``, ``survey``,
+``quantize`` and ``doctor``, and :class:`Session`. A verb takes the model and the flags of its command as keywords, and
+returns the dictionary that ``--json`` writes. This file knows nothing of how a verb works.
 """
 
 from __future__ import annotations
@@ -11,10 +11,18 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gelu_deploy.results import CheckResult, DoctorResult, ExportResult, InspectResult, RunResult
+    from gelu_deploy.results import (
+        CheckResult,
+        DoctorResult,
+        ExportResult,
+        InspectResult,
+        QuantizeResult,
+        RunResult,
+        SurveyResult,
+    )
     from gelu_deploy.runtime import Session
 
-__all__ = ["Session", "__version__", "check", "doctor", "export", "inspect", "run"]
+__all__ = ["Session", "__version__", "check", "doctor", "export", "inspect", "quantize", "run", "survey"]
 
 __version__: str
 
@@ -65,6 +73,29 @@ def run(model: str | os.PathLike[str], /, **options: object) -> RunResult:
     from gelu_deploy.verbs.run import run as verb
 
     return verb(os.fspath(model), build(RunOptions, options))
+
+
+def survey(model: object, /, **options: object) -> SurveyResult:
+    """Say what flows through each GELU and ReLU of a model on your data; fields of ``SurveyOptions``.
+
+    Args:
+        model: As for :func:`export`, ONNX files included.
+        options: The fields of :class:`gelu_deploy.options.SurveyOptions`.
+    """
+    from gelu_deploy.keywords import build, source
+    from gelu_deploy.options import SurveyOptions
+    from gelu_deploy.verbs.survey import survey as verb
+
+    return verb(source(model), build(SurveyOptions, options))
+
+
+def quantize(model: str | os.PathLike[str], /, **options: object) -> QuantizeResult:
+    """Turn a float ONNX file into an INT8 one and say what it costs, layer by layer; fields of ``QuantizeOptions``."""
+    from gelu_deploy.keywords import build
+    from gelu_deploy.options import QuantizeOptions
+    from gelu_deploy.verbs.quantize import quantize as verb
+
+    return verb(os.fspath(model), build(QuantizeOptions, options))
 
 
 def doctor(**options: object) -> DoctorResult:

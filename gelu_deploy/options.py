@@ -5,13 +5,17 @@ It knows nothing of what the verbs do with them and imports nothing of ours. The
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 SpellingName = Literal["auto", "ops", "gelu", "contrib", "sigmoid3"]
+RuntimeName = Literal["openvino", "opencv", "tract", "mnn", "ort-web"]
 DtypeName = Literal["float32", "float16", "bfloat16", "float64"]
+PrecisionName = Literal["int8", "dynamic-int8", "w8", "fp16"]
+CalibrationName = Literal["auto", "minmax", "percentile", "mse", "entropy"]
+CpuName = Literal["auto", "avx2", "avx512", "vnni", "arm64"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +73,10 @@ class ExportOptions(SourceOptions):
     """Module name pattern whose GELUs are left as they are, e.g. 'blocks.0.*'; may be repeated."""
 
     opset: int | None = None
-    """ONNX operator set to write; default 20, an ONNX source keeps its own."""
+    """ONNX operator set to write; default 20 or the target's, an ONNX source keeps its own."""
+
+    target: str | None = None
+    """Where it is to run, e.g. openvino, opencv, mnn, tract, portable-13; decides opset, spelling and operators."""
 
     exporter: str = "dynamo"
     """dynamo, torchscript, or FILE.py:NAME of your own."""
@@ -132,6 +139,9 @@ class CheckOptions(SourceOptions):
     provider: Annotated[str, Parameter(name=("--provider", "--ep"))] = "cpu"
     """Where it must run: cpu, cuda, auto, or a full execution provider name."""
 
+    runtime: RuntimeName | None = None
+    """Run it in this runtime in the place of ONNX Runtime, and say what each GELU is really computed as there."""
+
     atol: tuple[str, ...] = ()
     """Absolute tolerance, or OUTPUT:VALUE for one output; may be repeated."""
 
@@ -154,6 +164,79 @@ class RunOptions:
 
     overwrite: bool = False
     """Replace an existing output."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuantizeOptions:
+    """How a float ONNX file becomes an integer one."""
+
+    output: Annotated[str | None, Parameter(name=("--output", "-o"))] = None
+    """NAME.onnx to write; default NAME.int8.onnx (or .w8, .fp16, …) beside the working directory's other files."""
+
+    precision: PrecisionName = "int8"
+    """int8: static, weights and activations; dynamic-int8: activations measured in each run; w8 and fp16: weights."""
+
+    calib_data: str | None = None
+    """What the ranges are measured on: X.npz, a folder of .npy files or images, or FILE.py:NAME."""
+
+    random_calibration: bool = False
+    """Measure the ranges on random numbers; they say nothing of your data, so this has to be said."""
+
+    calib_method: CalibrationName = "auto"
+    """How a range is cut: minmax, percentile, mse or entropy; auto takes what is best on held-out batches."""
+
+    calib_cache: str | None = None
+    """Folder of measured ranges, so that a second or an interrupted run goes on; default: the user's cache folder."""
+
+    batch: int | None = None
+    """Rows of the data for each run; default 32, or what the model has fixed."""
+
+    target_cpu: CpuName = "auto"
+    """CPU that it must be right on: avx2 and avx512 add pairs of products in 16 bits; auto is this machine's."""
+
+    exclude: tuple[str, ...] = ()
+    """Module name pattern of layers that stay in float, e.g. 'head'; may be repeated."""
+
+    correct_bias: bool = True
+    """Take the mean error of each layer out of its bias."""
+
+    guard_outliers: bool = True
+    """Scale or split the widest channels after a GELU where that helps on held-out batches."""
+
+    data: str | None = None
+    """Labelled data, in the same forms, on which --max-drop is judged and accuracy is told."""
+
+    max_drop: str | None = None
+    """Largest loss of accuracy, e.g. 0.5% (points); as few layers as possible are then left in float to hold it."""
+
+    sensitivity: Literal["none", "layers", "all"] = "none"
+    """Rank the layers by what each does to the answers alone; all: every operator that default INT8 would take."""
+
+    time_budget: float = 600.0
+    """Seconds for --sensitivity and --max-drop; what has been found by then is used."""
+
+    tune: bool = True
+    """Measure which settings of the runtime this model is fastest with, and store them with it."""
+
+    overwrite: bool = False
+    """Replace an existing output."""
+
+    dry_run: bool = False
+    """Do everything but write the result."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SurveyOptions(SourceOptions):
+    """How the values at each GELU are looked at."""
+
+    data: str = field()
+    """What to run: X.npz, a folder of .npy files or images, or FILE.py:NAME."""
+
+    batch: int | None = None
+    """Rows of the data for each run; default 32, or what the model has fixed."""
+
+    provider: Annotated[str, Parameter(name=("--provider", "--ep"))] = "cpu"
+    """Where it must run: cpu, cuda, auto, or a full execution provider name."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,11 +23,13 @@ from gelu_deploy.graph.opset import Convert
 from gelu_deploy.graph.passes import Pass
 from gelu_deploy.graph.recognize import Findings, find
 from gelu_deploy.graph.rewrite import Plan, Rewrite
-from gelu_deploy.graph.simplify import Simplify
+from gelu_deploy.graph.simplify import FUSED, Simplify
 from gelu_deploy.options import ExportOptions
 from gelu_deploy.parity import Limits
 from gelu_deploy.progress import step
 from gelu_deploy.results import Stage
+from gelu_deploy.targets import Target
+from gelu_deploy.targets.fitting import WriteOut, fits, refuse_forms, refuse_operators
 
 
 @dataclass
@@ -67,37 +69,46 @@ class Pipeline:
         """The held weights as arrays, for running the hollow graph."""
         return hollow.arrays(self.held)
 
-    def run(self, options: ExportOptions, opset: int) -> Findings:
+    def run(self, options: ExportOptions, opset: int, target: Target | None = None) -> Findings:
         """All passes in the order that loses nothing; returns the sites of the finished graph.
 
         Rewriting comes before simplifying (onnxsim folds the trailing ½ of a GELU into the next Conv's weights), after
-        converting up (a ``Gelu`` node needs opset 20) and before converting down (it has no older form).
+        converting up (a ``Gelu`` node needs opset 20) and before converting down (it has no older form). What a
+        target lacks is written out before that, and looked for again in the end.
         """
         own = self.model.opset_imports.get("", 0)
         if opset > own:
             self.apply(Convert(opset), f"opset {opset}")
-        self.rewrite(options, opset)
+        self.rewrite(options, opset, target)
+        if target is not None and not fits(self.model, target):
+            self.apply(WriteOut(target), f"target {target.name}")
         if opset < own:
             self.apply(Convert(opset), f"opset {opset}")
         if options.simplify:
-            self.simplify()
+            self.simplify(target)
+        if target is not None:
+            refuse_operators(self.model, target)
         return self.survivors()
 
-    def rewrite(self, options: ExportOptions, opset: int) -> None:
+    def rewrite(self, options: ExportOptions, opset: int, target: Target | None = None) -> None:
         """Write every site anew; an asked-for change of form is a line of its own and moves what is expected."""
         with step("rewrite"):
             found = find(self.model, accept_error=options.accept_error).sites
-            writer = Rewrite(found, options.form, options.spelling, options.exclude, opset, options.fp16_safe)
+            best = target.written(opset) if target is not None else {}
+            writer = Rewrite(found, options.form, options.spelling, options.exclude, opset, options.fp16_safe, best)
             self.plans = [(site.output.name or "", writer.plan(site)) for site in found]
+            if target is not None:
+                self.notes += refuse_forms([plan for _, plan in self.plans], target, opset)
             self.notes += writer.apply(self.model).notes
             self.notes += _idle(options.exclude, [site.module for site in found])
         changed = sorted({plan.change for _, plan in self.plans if plan.change})
         self.measure(f"form {', '.join(changed)}" if changed else "rewrite", held_to_table=not changed)
 
-    def simplify(self) -> None:
+    def simplify(self, target: Target | None = None) -> None:
         """onnxsim, kept only if the answers stay the same."""
         before = self.model
-        self.apply(Simplify(), "simplify")
+        apart = () if target is None else tuple(op for op in FUSED if not target.takes(op))
+        self.apply(Simplify(apart), "simplify")
         if self.measured and not self.stages[-1]["passed"]:
             self.model = before
             worst = self.stages.pop()

@@ -13,11 +13,13 @@ import onnx_ir as ir
 from gelu_deploy import gelu, parity, runtime
 from gelu_deploy.arrays import Array, Arrays
 from gelu_deploy.artifact.golden import Case
+from gelu_deploy.graph.inlined import Ends, Inlined, inlined
 from gelu_deploy.graph.taps import tapped
 from gelu_deploy.parity import Limits
 from gelu_deploy.results import SiteResult, Stage
 
 Run = Callable[[Mapping[str, Array]], Arrays]
+NOWHERE = Ends("", "")
 
 
 def outputs(name: str, answers: Sequence[Arrays], cases: Sequence[Case], limits: Limits) -> Stage:
@@ -42,33 +44,41 @@ def site_parity(
     cases: Sequence[Case],
     provider: str,
 ) -> Stage:
-    """Every site in the runtime, optimised, against the float64 reference of its own input."""
-    names = (name for site in sites for name in (site["input"], site["output"], site.get("bias", "")))
-    copy, shown = tapped(model, names)
+    """Every site in the runtime, optimised, against the float64 reference of its own input.
+
+    A site in a function is measured in each of its calls.
+    """
+    flat = inlined(model)
+    taps = [(site, ends) for site in sites for ends in _ends(flat, site)]
+    copy, shown = tapped(flat.model, (name for _, ends in taps for name in ends))
     run = hollow_run(copy, weights, optimise=True, provider=provider)
-    return parity.site_stage("sites", _taps(run, shown, sites, cases))
+    return parity.site_stage("sites", _tapped(run, shown, taps, cases))
 
 
 def unseen(model: ir.Model, sites: Sequence[SiteResult]) -> list[str]:
-    """A note when :func:`site_parity` cannot reach every site: those in functions and bodies have no tap."""
-    known = {value.name for node in model.graph for value in node.outputs}
-    hidden = [site["output"] for site in sites if site["output"] not in known]
+    """A note when :func:`site_parity` cannot reach every site: those in the bodies of If, Loop and Scan have no tap."""
+    flat = inlined(model)
+    known = {value.name for node in flat.model.graph for value in node.outputs}
+    hidden = [one["output"] for one in sites if not known.issuperset(e.output for e in _ends(flat, one) or [NOWHERE])]
     if not hidden:
         return []
-    return [f"GELUs in functions or bodies are proved through the outputs alone; {len(hidden)} of them: {hidden[0]}, …"]
+    return [f"GELUs in bodies are proved through the outputs alone; {len(hidden)} of them: {hidden[0]}, …"]
 
 
-def _taps(
-    run: Run, shown: Mapping[str, str], sites: Sequence[SiteResult], cases: Sequence[Case]
+def _ends(flat: Inlined, site: SiteResult) -> Sequence[Ends]:
+    return flat.ends(Ends(site["input"], site["output"], site.get("bias", "")), site.get("function", ""))
+
+
+def _tapped(
+    run: Run, shown: Mapping[str, str], taps: Sequence[tuple[SiteResult, Ends]], cases: Sequence[Case]
 ) -> Iterator[tuple[str, Array, Array, Array]]:
     for case in cases:
         values = run(case.inputs)
-        for site in sites:
-            if site["input"] not in shown or site["output"] not in shown:
+        for site, ends in taps:
+            if ends.source not in shown or ends.output not in shown:
                 continue
-            x, y = (-values[shown[name]] for name in (site["input"], site["output"]))
-            bias = shown.get(site.get("bias", ""))
-            x = x if bias is None else x - values[bias]
+            x, y = -values[shown[ends.source]], -values[shown[ends.output]]
+            x = x - values[shown[ends.bias]] if ends.bias in shown else x
             written = site.get("written")
             reference = gelu.FORMS[site["form"]].at(written.get("alpha") if written else None)
             yield site["module"] or site["output"], x, y, np.asarray(reference(x))

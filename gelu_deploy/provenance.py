@@ -16,7 +16,7 @@ from gelu_deploy.results import ExportResult
 
 PACKAGES = ("gelu-deploy", "torch", "onnxscript", "onnx", "onnx-ir", "onnxsim", "onnxruntime", "onnxruntime-gpu")
 ASKED = (
-    *("form", "spelling", "exclude", "simplify", "verify", "atol", "rtol", "max_form_error"),
+    *("target", "form", "spelling", "exclude", "simplify", "verify", "atol", "rtol", "max_form_error"),
     *("trust_pickle", "trust_code", "allow_class", "strict", "arch_arg", "dtype"),
 )
 """Options that decide what the file is, or what was trusted to make it."""
@@ -27,10 +27,10 @@ def describe(result: ExportResult, options: ExportOptions, model: object) -> dic
     return {
         "provenance": {
             "source": _without_folders(result["source"]),
-            "input_sha256": _digest(model),
+            "input_sha256": digest(model),
             "notes": [_without_folders(note) for note in result["notes"]],
             "exporter": _without_folders(result["exporter"]),
-            "versions": _versions(),
+            "versions": versions(),
             "options": {name: getattr(options, name) for name in ASKED},
         },
         "sites": [
@@ -44,7 +44,7 @@ def _without_folders(text: str) -> str:
     return re.sub(r"(?<![^\s:'\"(])[^\s:'\"(,;]*/(?=[^\s/])", "", text)
 
 
-def _digest(model: object) -> str:
+def digest(model: object) -> str:
     """SHA-256 of the source: of the file, or of a folder's files in the order of their names; ``""`` in memory."""
     path = Path(model.rpartition(":")[0] if ".py:" in model else model) if isinstance(model, str) else Path()
     files = [path] if path.is_file() else sorted(path.glob("*")) if isinstance(model, str) and path.is_dir() else []
@@ -57,7 +57,8 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """The installed packages that decide what a file is."""
     found = dict[str, str]()
     for name in PACKAGES:
         try:

@@ -16,8 +16,20 @@ class Writing(TypedDict):
     alpha: NotRequired[float]
 
 
+class Computed(TypedDict):
+    """What another runtime really computes: the nearest form, how far off, and how much farther the next form is.
+
+    ``how`` it was seen: ``in the network`` or ``alone``, the site being a model of its own.
+    """
+
+    form: str
+    error: float
+    margin: float
+    how: str
+
+
 class SiteResult(TypedDict):
-    """One GELU of a graph."""
+    """One GELU of a graph; with ``function`` its input and output are values of that function."""
 
     form: str
     spelling: str
@@ -29,8 +41,10 @@ class SiteResult(TypedDict):
     reason: str
     scale: NotRequired[float]
     bias: NotRequired[str]
+    function: NotRequired[str]
     found: NotRequired[Writing]
     written: NotRequired[Writing]
+    computed: NotRequired[Computed]
 
 
 class NearMiss(TypedDict):
@@ -86,6 +100,7 @@ class ExportResult(TypedDict):
     reason: str
     files: list[str]
     seconds: dict[str, float]
+    target: NotRequired[str]
 
 
 class CheckResult(TypedDict):
@@ -120,6 +135,120 @@ class RunResult(TypedDict):
     outputs: list[Tensor]
     files: list[str]
     seconds: float
+
+
+class LayerResult(TypedDict):
+    """One layer of a quantized model; decibels are NaN where nothing was measured."""
+
+    module: str
+    node: str
+    op: str
+    kernels: list[str]
+    integer: bool
+    macs: int
+    sqnr_alone: float
+    sqnr: float
+    reason: str
+
+
+class LobeResult(TypedDict):
+    """What is left of one GELU below zero: codes for negative values, and their signal to noise in decibels."""
+
+    module: str
+    codes_below_zero: int
+    sqnr: float
+
+
+class SensitivityResult(TypedDict):
+    """What quantizing one layer alone does to the answers: mean Kullback-Leibler divergence, agreement of labels."""
+
+    module: str
+    node: str
+    kl: float
+    agreement: float
+
+
+class AccuracyResult(TypedDict):
+    """Float and integer model on the same labelled rows; ``p`` is McNemar's, exact and two-sided."""
+
+    rows: int
+    before: float
+    after: float
+    lost: int
+    gained: int
+    p: float
+
+
+class QuantizeResult(TypedDict):
+    """``gelu-deploy/quantize/1``."""
+
+    schema: str
+    source: str
+    precision: str
+    target_cpu: str
+    calibration: dict[str, str]
+    layers: list[LayerResult]
+    lobes: list[LobeResult]
+    integer_share: float
+    operators: list[str]
+    causes: list[str]
+    sqnr: float
+    agreement: float
+    sensitivity: list[SensitivityResult]
+    accuracy: AccuracyResult | None
+    bytes: dict[str, int]
+    runtime: dict[str, str]
+    notes: list[str]
+    verdict: str
+    reason: str
+    files: list[str]
+    seconds: dict[str, float]
+
+
+class SurveyedSite(TypedDict):
+    """What flowed through one GELU or ReLU; minimum to quantiles are of its input, by share of the values below.
+
+    ``not_finite`` values were left out. ``gain`` is RMS of input over RMS of output. Shares of the values:
+    ``effective`` outputs are above 0.01 in magnitude, ``negative`` ones below zero, at ``vanishing`` inputs the slope
+    is below 0.01 in magnitude. ``outlier_ratio`` is the largest output over the 99.9 % quantile, of magnitudes;
+    ``codes_below_zero`` of 256 over the range of the output. Channels whose outputs never were above 0.01 are ``dead``;
+    ``saturated`` ones never were farther than that from their input, so that nothing bends them.
+    """
+
+    module: str
+    activation: str
+    input: str
+    output: str
+    values: int
+    not_finite: int
+    minimum: float
+    maximum: float
+    mean: float
+    std: float
+    quantiles: dict[str, float]
+    output_minimum: float
+    output_maximum: float
+    gain: float
+    effective: float
+    negative: float
+    vanishing: float
+    outlier_ratio: float
+    codes_below_zero: int
+    channels: int
+    dead: int
+    saturated: int
+
+
+class SurveyResult(TypedDict):
+    """``gelu-deploy/survey/1``."""
+
+    schema: str
+    source: str
+    data: str
+    rows: int
+    provider: str
+    sites: list[SurveyedSite]
+    notes: list[str]
 
 
 class Finding(TypedDict):

@@ -6,11 +6,13 @@ It joins what ``graph`` knows and decides nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import onnx_ir as ir
 
 from gelu_deploy import runtime
-from gelu_deploy.graph.kernels import KernelIndex
+from gelu_deploy.graph.inlined import inlined
+from gelu_deploy.graph.kernels import KernelIndex, Kernels
 from gelu_deploy.graph.recognize import Miss, Site
 from gelu_deploy.graph.rewrite import Plan
 from gelu_deploy.graph.scopes import module_of
@@ -27,12 +29,13 @@ def writing(form: str, spelling: str, alpha: float | None) -> Writing:
 
 
 def kernels(model: ir.Model, provider: str) -> KernelIndex:
-    """What the runtime makes of a hollow graph."""
-    return KernelIndex(runtime.optimised(model, provider))
+    """What the runtime makes of a hollow graph, its functions written out."""
+    flat = inlined(model)
+    return KernelIndex(runtime.optimised(flat.model, provider), flat)
 
 
-def row(site: Site, index: KernelIndex) -> SiteResult:
-    """One site as it stands in a graph."""
+def row(site: Site, index: KernelIndex | None) -> SiteResult:
+    """One site as it stands in a graph; without an index nothing is said of kernels."""
     one = SiteResult(
         form=site.form,
         spelling=site.spelling,
@@ -47,29 +50,34 @@ def row(site: Site, index: KernelIndex) -> SiteResult:
         one["bias"] = site.bias.name or ""
     if site.scale != 1:
         one["scale"] = site.scale
-    _with_kernels(one, index)
-    if one["kernels"]:
-        one["reason"] = reason(site, tuple(one["kernels"]))
-    return one
+    if site.function:
+        one["function"] = site.function
+    became = _became(one, index)
+    why = reason(site, became.ops) if became.ops else became.reason
+    return _with_kernels(one, replace(became, reason=why))
 
 
-def renewed(rows: Iterable[SiteResult], index: KernelIndex) -> list[SiteResult]:
-    """Rows that an artifact recorded, with the kernels of this runtime."""
-    return [_with_kernels(one, index) for one in rows]
+def renewed(rows: Iterable[SiteResult], index: KernelIndex | None) -> list[SiteResult]:
+    """Rows that an artifact recorded, with the kernels of this runtime, or without an index with none."""
+    return [_with_kernels(one, _became(one, index)) for one in rows]
 
 
-def _with_kernels(one: SiteResult, index: KernelIndex) -> SiteResult:
-    became = index.of(one["input"], one["output"])
-    one["kernels"], one["reason"] = list(became.ops), became.reason
+def _became(one: SiteResult, index: KernelIndex | None) -> Kernels:
+    return Kernels((), "") if index is None else index.of(one["input"], one["output"], one.get("function", ""))
+
+
+def _with_kernels(one: SiteResult, became: Kernels) -> SiteResult:
+    one["kernels"], one["reason"] = list(became.ops), ", ".join(filter(None, (became.reason, became.calls)))
     return one
 
 
 def rewritten(rows: Sequence[SiteResult], plans: Sequence[tuple[str, Plan]]) -> list[SiteResult]:
     """The rows of the final graph with what was found and what was written, joined by output name, else by place."""
-    by_name = dict(plans)
-    spare = [plan for name, plan in plans if name not in {row["output"] for row in rows}]
-    for one in rows:
-        plan = by_name.get(one["output"]) or (spare.pop(0) if spare else None)
+    by_name = {(plan.site.function, name): plan for name, plan in plans}
+    names = [(one.get("function", ""), one["output"]) for one in rows]
+    spare = [plan for name, plan in by_name.items() if name not in set(names)]
+    for one, name in zip(rows, names, strict=True):
+        plan = by_name.get(name) or (spare.pop(0) if spare else None)
         if plan is not None:
             one["found"] = writing(plan.site.form, plan.site.spelling, plan.site.alpha)
             one["written"] = writing(plan.form, plan.spelling, plan.alpha)

@@ -33,11 +33,11 @@ class Attention(nn.Module):
 class Block(nn.Module):
     """Attention, then an MLP four times as wide inside; each is added to its own input, normalised first."""
 
-    def __init__(self, width: int, heads: int, activation: str) -> None:
+    def __init__(self, width: int, heads: int, activation: str, norm: type[nn.Module]) -> None:
         super().__init__()
-        self.norm1 = nn.LayerNorm(width)
+        self.norm1 = norm(width)
         self.attention = Attention(width, heads)
-        self.norm2 = nn.LayerNorm(width)
+        self.norm2 = norm(width)
         up, down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
         self.mlp = nn.Sequential(OrderedDict(up=up, act=make(activation), down=down))
 
@@ -51,12 +51,12 @@ class Block(nn.Module):
 class DigitsViT(nn.Module):
     """Patches, learned positions, blocks, and a linear head on all tokens side by side."""
 
-    def __init__(self, width: int, depth: int, heads: int, activation: str) -> None:
+    def __init__(self, width: int, depth: int, heads: int, activation: str, norm: type[nn.Module]) -> None:
         super().__init__()
         self.patches = nn.Conv2d(1, width, kernel_size=2, stride=2)
         self.positions = nn.Parameter(torch.randn(16, width) * 0.02)
-        self.blocks = nn.Sequential(*(Block(width, heads, activation) for _ in range(depth)))
-        self.norm = nn.LayerNorm(width)
+        self.blocks = nn.Sequential(*(Block(width, heads, activation, norm) for _ in range(depth)))
+        self.norm = norm(width)
         self.head = nn.Linear(16 * width, 10)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -66,11 +66,16 @@ class DigitsViT(nn.Module):
         return logits
 
 
-def digits_vit(activation: str = "gelu", *, depth: int = 4, width: int = 48, seed: int = 0) -> nn.Module:
-    """The network with float32 weights fixed by seed and four heads: [N, 1, 8, 8] to [N, 10]."""
+def digits_vit(
+    activation: str = "gelu", *, depth: int = 4, width: int = 48, seed: int = 0, norm: bool = True
+) -> nn.Module:
+    """The network with float32 weights fixed by seed and four heads: [N, 1, 8, 8] to [N, 10].
+
+    Without ``norm`` every LayerNorm is left out; the other weights start the same.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
-        return DigitsViT(width, depth, 4, activation)
+        return DigitsViT(width, depth, 4, activation, nn.LayerNorm if norm else nn.Identity)
 
 
 def example_inputs() -> dict[str, Tensor]:

@@ -13,7 +13,14 @@ import pytest
 import gelu_deploy
 from gelu_deploy.errors import UsageError
 from gelu_deploy.keywords import build
-from gelu_deploy.options import DoctorOptions, ExportOptions, InspectOptions, RunOptions, SourceOptions
+from gelu_deploy.options import (
+    DoctorOptions,
+    ExportOptions,
+    InspectOptions,
+    RunOptions,
+    SourceOptions,
+    SurveyOptions,
+)
 
 
 def test_values_take_the_shape_of_their_field() -> None:
@@ -62,6 +69,7 @@ def test_what_cannot_be_meant_is_told(kind: type, keywords: dict[str, object], s
         ("export", (Path("m.pt"),), {"form": "erf"}, ("m.pt", ExportOptions(form="erf"))),
         ("inspect", (Path("m.onnx"),), {}, ("m.onnx", InspectOptions())),
         ("run", ("m.onnx",), {"data": Path("x.npz")}, ("m.onnx", RunOptions(data="x.npz"))),
+        ("survey", (Path("m.pt"),), {"data": "x.npz"}, ("m.pt", SurveyOptions(data="x.npz"))),
         ("doctor", (), {}, (DoctorOptions(),)),
     ],
 )
@@ -83,7 +91,9 @@ def test_a_network_in_memory_is_handed_on_as_it_is(monkeypatch: pytest.MonkeyPat
 
 
 def test_public_names() -> None:
-    assert dir(gelu_deploy) == sorted(["Session", "__version__", "check", "doctor", "export", "inspect", "run"])
+    assert dir(gelu_deploy) == sorted(
+        ["Session", "__version__", "check", "doctor", "export", "inspect", "quantize", "run", "survey"]
+    )
     with pytest.raises(AttributeError, match="no attribute 'exprot'; it has"):
         _ = gelu_deploy.exprot
 

@@ -16,7 +16,7 @@ CODE = [*CORE, *EXPORTERS, *sorted((ROOT / "models").rglob("*.py")), *sorted((RO
 
 TORCH = {"torch", "onnxscript", "safetensors", "transformers"}
 MAY_IMPORT_TORCH = {"nn.py"}
-MAY_IMPORT_ONNXRUNTIME = ("runtime/", "quantize/")
+MAY_IMPORT_ONNXRUNTIME = ("runtime/", "quantization/")
 MAY_IMPORT_OF_OURS = {
     "errors.py": set[str](),
     "options.py": set[str](),

@@ -10,7 +10,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 import real_models
-from graphs import erf, model, op
+from graphs import Expression, Place, erf, model, op
 from onnx import numpy_helper
 
 import gelu_deploy
@@ -176,10 +176,44 @@ def test_a_hollow_run_answers_as_the_whole_model_does(convnext: Path) -> None:
         np.testing.assert_array_equal(got[name], array)
 
 
-def test_sites_that_no_tap_reaches_are_said(tmp_path: Path) -> None:
-    graph = model(lambda x: 0.5 * x * (1 + erf(x / 2**0.5)), place="function", home="constant", opset=17)
-    ir.save(graph, tmp_path / "in.onnx")
+def exact(x: Expression) -> Expression:
+    return 0.5 * x * (1 + erf(x / 2**0.5))
+
+
+@pytest.mark.parametrize("place", ["if", "loop"])
+def test_sites_that_no_tap_reaches_are_said(place: Place) -> None:
+    graph = model(exact, place=place, home="constant", opset=17, shape=("n", 8))
+    (site,) = find(graph).sites
+    row = sites.row(site, sites.kernels(graph, "cpu"))
+    (note,) = proof.unseen(graph, [row])
+    assert note.startswith("GELUs in bodies are proved through the outputs alone; 1 of them")
+    case = Case({"x": np.ones((2, 8), np.float32)}, {})
+    assert proof.site_parity(graph, {}, [row], [case], "cpu")["worst"] == ""
+
+
+@pytest.mark.parametrize("place", ["function", "nested"])
+def test_a_site_in_a_function_is_measured_itself(place: Place) -> None:
+    graph = model(exact, place=place, home="constant", opset=17, shape=("n", 8))
+    (site,) = find(graph).sites
+    row = sites.row(site, sites.kernels(graph, "cpu"))
+    assert proof.unseen(graph, [row]) == []
+    case = Case({"x": np.linspace(-6, 6, 16, dtype=np.float32).reshape(2, 8)}, {})
+    stage = proof.site_parity(graph, {}, [row], [case], "cpu")
+    assert (stage["passed"], stage["worst"]) == (True, "inner.y")
+    row["form"] = "tanh"
+    assert not proof.site_parity(graph, {}, [row], [case], "cpu")["passed"]
+
+
+def test_a_file_with_functions_is_exported_and_checked_at_its_sites(tmp_path: Path) -> None:
+    ir.save(model(exact, place="nested", home="constant", opset=17), tmp_path / "in.onnx")
     result = gelu_deploy.export(str(tmp_path / "in.onnx"), output=str(tmp_path / "out.onnx"))
-    assert result["verdict"] == "pass"
-    assert any("GELUs in functions or bodies" in note for note in result["notes"])
-    assert any("GELUs in functions" in note for note in gelu_deploy.check(str(tmp_path / "out.onnx"))["notes"])
+    checked = gelu_deploy.check(str(tmp_path / "out.onnx"))
+    for found in (result, checked):
+        assert found["verdict"] == "pass"
+        assert not any("bodies" in note for note in found["notes"])
+        (row,) = found["sites"]
+        assert (row["kernels"], row["reason"]) == (["Gelu"], "")
+        (stage,) = (stage for stage in found["stages"] if stage["name"] == "sites")
+        assert 0 < stage["ratio"] <= 1
+    (seen,) = gelu_deploy.inspect(str(tmp_path / "in.onnx"))["sites"]
+    assert (seen["kernels"], seen.get("function")) == (["Gelu"], "test::Inner")

@@ -27,7 +27,7 @@ def test_the_commands_run_in_order_and_the_session_is_the_one_shown(root: Path, 
     readme = (root / "README.md").read_text()
     commands = [line.partition("#")[0] for block in blocks(readme, "sh") for line in block.splitlines()]
     ours = [shlex.split(line) for line in commands if line.startswith("python -m gelu_deploy")]
-    assert [command[3] for command in ours] == ["export", "inspect", "check", "run", "doctor"]
+    assert [command[3] for command in ours] == ["export", "inspect", "check", "run", "doctor", "check"]
     printed = [
         subprocess.run([sys.executable, *command[1:]], cwd=folder, check=True, capture_output=True, text=True).stdout
         for command in ours

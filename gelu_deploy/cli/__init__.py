@@ -44,6 +44,8 @@ COMMANDS = {
     "inspect": Command(options.InspectOptions, "Any ONNX file."),
     "check": Command(options.CheckOptions, "An ONNX file that export wrote."),
     "run": Command(options.RunOptions, "Any ONNX file."),
+    "survey": Command(options.SurveyOptions, "The network: any ONNX file, or what export takes."),
+    "quantize": Command(options.QuantizeOptions, "A float ONNX file, such as export writes."),
     "doctor": Command(options.DoctorOptions, None),
 }
 
@@ -168,7 +170,10 @@ def _refuse_to_harm(report: Path, call: Call) -> None:
     if not report.parent.is_dir():
         raise OutputError(f"--json {report}: its folder does not exist. Make it, or name another file.")
     settings = call.arguments[-1]
-    named = [call.arguments[0], *(getattr(settings, name, None) for name in ("output", "data", "against"))]
+    named = [
+        call.arguments[0],
+        *(getattr(settings, name, None) for name in ("output", "data", "calib_data", "against")),
+    ]
     if any(isinstance(name, str) and Path(name).resolve() == report.resolve() for name in named):
         raise OutputError(f"--json {report}: the command reads or writes that file itself. Name another one.")
 

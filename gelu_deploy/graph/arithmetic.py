@@ -79,12 +79,14 @@ def operands(node: ir.Node) -> Sequence[ir.Value | None]:
 
 def elementwise(node: ir.Node | None) -> bool:
     """Whether ``node`` can be evaluated here."""
-    if node is None or node.op_type not in EVALUATE or node.domain not in {"", "ai.onnx"}:
+    if node is None or (op := node.op_type) not in EVALUATE or node.domain not in {"", "ai.onnx"}:
         return False
-    if node.op_type == "Cast":
+    if op == "Cast":
         target = node.attributes.get("to")
-        return target is not None and not target.is_ref() and target.as_int() in FLOATS
-    return None not in operands(node)
+        if target is None or target.is_ref() or target.as_int() not in FLOATS:
+            return False
+    read = operands(node)
+    return len(read) > 0 and None not in read
 
 
 def tensor_of(value: ir.Value) -> ir.TensorProtocol | None:

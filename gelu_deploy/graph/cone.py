@@ -5,8 +5,9 @@ It knows element-wise arithmetic, subgraphs and functions, and nothing of GELU.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx_ir as ir
@@ -19,7 +20,57 @@ Float64 = NDArray[np.float64]
 BUDGET = 24
 """Operators in one cone. The longest known spelling, the inlined function body of Gelu-20, has 14."""
 
-Signature = tuple[Any, ...]
+
+class Cone(NamedTuple):
+    """Everything between a value and one that alone decides it.
+
+    Attributes:
+        source: The value that decides.
+        stretches: The way back to it, nearest first.
+        key: What :meth:`Cones.evaluate` depends on, as one number: the same for every copy of a spelling, since
+            operators, wiring and numbers are, and for nothing else.
+    """
+
+    source: ir.Value
+    stretches: tuple[Stretch, ...]
+    key: int
+
+    @property
+    def nodes(self) -> list[ir.Node]:
+        """The operators between, in topological order."""
+        return [node for stretch in reversed(self.stretches) for node in reversed(stretch.nodes)]
+
+
+class Stretch(NamedTuple):
+    """The way back from a value to the nearest one that alone decides it.
+
+    Attributes:
+        source: That value.
+        nodes: The operators between, last first.
+        inner: What all but the last of them make.
+        wiring: Operators, operands and numbers; values by the order in which they are met, beside the numbers.
+    """
+
+    source: ir.Value
+    nodes: tuple[ir.Node, ...]
+    inner: tuple[ir.Value, ...]
+    wiring: tuple[Any, ...]
+
+
+class _Maker(NamedTuple):
+    """What makes a value: where in topological order (-1 outside), and how, if that can be evaluated.
+
+    Attributes:
+        place: Index of the operator.
+        node: The operator, if it can be evaluated.
+        op: Its type, and what it reads: constants as their numbers, None for a value.
+        values: What stands in the places of None.
+    """
+
+    place: int
+    node: ir.Node | None = None
+    op: tuple[str | float | None, ...] = ()
+    values: tuple[ir.Value, ...] = ()
 
 
 class Cones:
@@ -30,6 +81,7 @@ class Cones:
         overridable: Whether an initializer that is also a graph input is no constant (IR version 4 and later).
         outer: The cones of the graph around a subgraph, for constants that are computed there.
         given: Inputs of a function that every caller gives the same scalar.
+        like: The cones of another graph of the model, so that a spelling has one key in both.
     """
 
     def __init__(
@@ -39,74 +91,121 @@ class Cones:
         overridable: bool = True,
         outer: Cones | None = None,
         given: Mapping[ir.Value, float] | None = None,
+        like: Cones | None = None,
     ) -> None:
-        self.graph = graph
-        self.order = {node: place for place, node in enumerate(graph)}
+        self.order: dict[ir.Node, int] = {}
+        self.by_op = defaultdict[str, list[ir.Node]](list)
         self.boundary: set[ir.Value] = set()
         self._overridable = overridable
         self._outer = outer
         self._given = dict(given or {})
         self._constants: dict[ir.Value, float | None] = dict(self._given)
+        known = outer or like
+        self._spellings: dict[Any, int] = known._spellings if known else {}
+        self._makers: dict[ir.Value, _Maker] = {}
+        self._stretches: dict[ir.Value, Stretch | None] = {}
         self._twins: dict[ir.Value, ir.Value] = {}
-        self.by_op: dict[str, list[ir.Node]] = {}
+        for place, node in enumerate(graph):
+            self.order[node] = place
+            self.by_op[node.op_type].append(node)
         firsts: dict[Any, ir.Value] = {}
-        for node in self.order:
-            op = node.op_type
-            self.by_op.setdefault(op, []).append(node)
-            if op in EVALUATE:
-                self._compute(node)
-            elif op == "DequantizeLinear":
-                self._twins[node.outputs[0]] = firsts.setdefault(self._identity(node), node.outputs[0])
+        for node in self.by_op.get("DequantizeLinear", ()):
+            self._twins[node.outputs[0]] = firsts.setdefault(self._identity(node), node.outputs[0])
 
-    def constant(self, value: ir.Value) -> float | None:
-        """The one number that ``value`` holds everywhere, whatever its shape; None if it is no constant."""
+    def constant(self, value: ir.Value, depth: int = BUDGET) -> float | None:
+        """The one number that ``value`` holds everywhere, whatever its shape; None if it is no constant.
+
+        Constants computed from constants by more than ``depth`` operators in a row are not seen.
+        """
         if value not in self._constants:
-            self._constants[value] = None
-            self._constants[value] = self._number(value)
+            self._constants[value] = self._number(value, depth)
         return self._constants[value]
 
-    def sources(self, value: ir.Value) -> Iterator[tuple[ir.Value, list[ir.Node]]]:
-        """Values that alone decide ``value``, nearest first, each with the nodes between in topological order."""
-        frontier, cone = {value}, list[ir.Node]()
-        while frontier and len(cone) < BUDGET:
-            latest = next(iter(frontier)) if len(frontier) == 1 else max(frontier, key=self._place)
-            node = latest.producer()
-            if node not in self.order or not elementwise(node) or (latest in self.boundary and latest is not value):
+    def evaluable(self, node: ir.Node) -> bool:
+        """Whether a node of this graph is element-wise arithmetic that :meth:`evaluate` knows."""
+        return len(node.outputs) > 0 and self._maker(node.outputs[0]).node is not None
+
+    def sources(self, value: ir.Value, bends: set[ir.Node] | None = None) -> Iterator[Cone]:
+        """Values that alone decide ``value``, nearest first.
+
+        Args:
+            value: Where the way back begins.
+            bends: Only sources behind one of these nodes are wanted, where another path leads around it: what is seen
+                through the bend alone is bent for good.
+        """
+        stretches: tuple[Stretch, ...] = ()
+        key, size, wanted, latest = 0, 0, bends is None, value
+        while (stretch := self._stretch(latest)) is not None:
+            size += len(stretch.nodes)
+            crossed = (stretches and latest in self.boundary) or not self.boundary.isdisjoint(stretch.inner)
+            if size > BUDGET or crossed:
                 return
-            frontier.remove(latest)
-            cone.append(node)
-            frontier.update(self.seen_as(v) for v in operands(node) if v is not None and self.constant(v) is None)
+            stretches += (stretch,)
+            key = self._spellings.setdefault((key, stretch.wiring), len(self._spellings) + 1)
+            latest = stretch.source
+            if bends is not None and not bends.isdisjoint(stretch.nodes):
+                wanted = True
+                if len(stretch.nodes) == 1:
+                    return
+            if wanted:
+                yield Cone(latest, stretches, key)
+
+    def _stretch(self, value: ir.Value) -> Stretch | None:
+        """The way back from ``value`` to the nearest value that alone decides it. Walked once for each value."""
+        if value not in self._stretches:
+            self._stretches[value] = self._walked(value)
+        return self._stretches[value]
+
+    def _walked(self, value: ir.Value) -> Stretch | None:
+        made = self._maker(value)
+        if made.node is None or not made.values:
+            return None
+        if len(made.values) == 1:
+            return Stretch(made.values[0], (made.node,), (), made.op)
+        nodes: list[ir.Node] = []
+        wiring: list[Any] = []
+        frontier: dict[ir.Value, int] = {}
+        names, latest = {value: 0}, value
+        while made.node is not None and len(nodes) < BUDGET:
+            nodes.append(made.node)
+            wiring += [names[latest], made.op]
+            for item in made.values:
+                if item not in names:
+                    names[item] = len(names)
+                    frontier[item] = self._maker(item).place
+                wiring.append(names[item])
             if len(frontier) == 1:
-                yield next(iter(frontier)), cone[::-1]
+                (source,) = frontier
+                inner = tuple(node.outputs[0] for node in nodes[1:])
+                return Stretch(source, tuple(nodes), inner, tuple(wiring))
+            if not frontier:
+                return None
+            latest = max(frontier, key=frontier.__getitem__)
+            del frontier[latest]
+            made = self._maker(latest)
+        return None
 
     def seen_as(self, value: ir.Value) -> ir.Value:
         """The value itself, or the first DequantizeLinear output that holds the same."""
         return self._twins.get(value, value)
 
-    def evaluate(self, source: ir.Value, cone: list[ir.Node], at: Float64) -> Float64:
-        """The last value of ``cone`` as a function of ``source``, in float64, at the points ``at``."""
-        values: dict[ir.Value, Any] = {source: at}
+    def evaluate(self, cone: Cone, at: Float64) -> Float64:
+        """What a cone ends in as a function of its source, in float64, at the points ``at``."""
+        values: dict[ir.Value, Any] = {cone.source: at}
+        nodes = cone.nodes
         with np.errstate(all="ignore"):
-            for node in cone:
-                inputs = [self.seen_as(v) for v in operands(node) if v is not None]
-                arguments = [values[v] if v in values else self.constant(v) for v in inputs]
+            for node in nodes:
+                made = self._maker(node.outputs[0])
+                left = iter(made.values)
+                arguments = (values[next(left)] if number is None else number for number in made.op[1:])
                 values[node.outputs[0]] = EVALUATE[node.op_type](*arguments)
-            return np.broadcast_to(np.asarray(values[cone[-1].outputs[0]], np.float64), at.shape)
+            return np.broadcast_to(np.asarray(values[nodes[-1].outputs[0]], np.float64), at.shape)
 
-    def signature(self, source: ir.Value, cone: list[ir.Node]) -> Signature:
-        """What :meth:`evaluate` depends on: operators, wiring and numbers, the same for every copy of a spelling."""
-        places: dict[ir.Value, int] = {source: -1}
-        parts = list[Any]()
-        for place, node in enumerate(cone):
-            inputs = [self.seen_as(v) for v in operands(node) if v is not None]
-            parts.append((node.op_type, *(places[v] if v in places else self.constant(v) for v in inputs)))
-            places[node.outputs[0]] = place
-        return tuple(parts)
-
-    def keeps_shape(self, source: ir.Value, cone: list[ir.Node]) -> bool:
+    def keeps_shape(self, cone: Cone) -> bool:
         """Whether the cone's output surely has the shape of its source: no constant in it broadcasts it to more."""
-        inner = {source} | {node.outputs[0] for node in cone}
-        inputs = (self.seen_as(v) for node in cone for v in operands(node) if v is not None)
+        nodes, source = cone.nodes, cone.source
+        inner = {source} | {node.outputs[0] for node in nodes}
+        inputs = (self.seen_as(v) for node in nodes for v in operands(node) if v is not None)
         return all(self._harmless(value, source, inner) for value in inputs if value not in inner)
 
     def _identity(self, node: ir.Node) -> Any:
@@ -133,26 +232,31 @@ class Cones:
         pairs = zip(reversed(tensor.shape.dims), reversed(source.shape.dims), strict=False)
         return all(size in (1, own) for size, own in pairs)
 
-    def _place(self, value: ir.Value) -> int:
-        node = value.producer()
-        return -1 if node is None else self.order.get(node, -1)
+    def _maker(self, value: ir.Value, depth: int = BUDGET) -> _Maker:
+        made = self._makers.get(value)
+        if made is None:
+            made = self._makers[value] = self._made(value, depth)
+        return made
 
-    def _compute(self, node: ir.Node) -> None:
-        """Fold a node that reads constants alone; in order, so that nothing ever recurses into a long chain."""
-        known = list[np.float64]()
-        for value in operands(node):
-            number = None if value is None else self.constant(value)
+    def _made(self, value: ir.Value, depth: int) -> _Maker:
+        node = value.producer()
+        place = -1 if node is None else self.order.get(node, -1)
+        if node is None or place < 0 or not elementwise(node) or value is not node.outputs[0]:
+            return _Maker(place)
+        values: list[ir.Value] = []
+        op: list[str | float | None] = [node.op_type]
+        for operand in operands(node):
+            assert operand is not None
+            number = self.constant(operand, depth)
+            op.append(number)
             if number is None:
-                return
-            known.append(np.float64(number))
-        if known and elementwise(node):
-            with np.errstate(all="ignore"):
-                self._constants[node.outputs[0]] = float(EVALUATE[node.op_type](*known))
+                values.append(self._twins.get(operand, operand))
+        return _Maker(place, node, tuple(op), tuple(values))
 
-    def _number(self, value: ir.Value) -> float | None:
-        if self._overridable and value.is_graph_input() and value.is_initializer():
-            return None
+    def _number(self, value: ir.Value, depth: int) -> float | None:
         node = value.producer()
+        if node is None and self._overridable and value.is_graph_input() and value.is_initializer():
+            return None
         if node is None or node.op_type == "Constant":
             return uniform(tensor_of(value))
         if node not in self.order:
@@ -160,6 +264,12 @@ class Cones:
         if node.op_type == "ConstantOfShape":
             filling = node.attributes.get("value")
             return 0.0 if filling is None else None if filling.is_ref() else uniform(filling.as_tensor())
+        if depth == 0:
+            return None
         if node.op_type == "Expand" and node.inputs[0] is not None:
-            return self.constant(node.inputs[0])
-        return None  # what is computed from constants alone was computed in order, see _compute
+            return self.constant(node.inputs[0], depth - 1)
+        made = self._maker(value, depth - 1)
+        if made.node is None or made.values:
+            return None
+        with np.errstate(all="ignore"):
+            return float(EVALUATE[node.op_type](*(np.float64(number) for number in made.op[1:])))

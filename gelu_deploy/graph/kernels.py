@@ -6,9 +6,11 @@ It knows nothing of how that graph is obtained.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import onnx_ir as ir
+
+from gelu_deploy.graph.inlined import Ends, Inlined
 
 FUSED = {"Gelu", "FastGelu", "QuickGelu", "BiasGelu", "BiasSplitGelu", "GemmFastGelu"}
 """Operators of the runtime that compute a whole GELU; some also take in the bias before it."""
@@ -17,24 +19,50 @@ WIDENED = "InsertedPrecisionFreeCast_"
 """What the runtime puts before the name of a 16-bit value that it computes in float32 instead."""
 
 
+UNKNOWN = "it stands in a function that is called nowhere, or that cannot be written out where it is called"
+
+
 @dataclass(frozen=True)
 class Kernels:
-    """Operators that compute one site, in order, and why they are not one (``""`` when they are)."""
+    """Operators that compute one site, in order, and why they are not one (``""`` when they are).
+
+    Attributes:
+        ops: The operators; where the calls of a function differ, those of the call with the most.
+        reason: Why they are not one.
+        calls: In how many calls of its function it became these, ``""`` where that is in all.
+    """
 
     ops: tuple[str, ...]
     reason: str
+    calls: str = ""
 
 
 class KernelIndex:
-    """Values of an optimised graph by name, subgraphs included."""
+    """Values of an optimised graph by name, subgraphs included.
 
-    def __init__(self, optimised: ir.Model) -> None:
+    Args:
+        optimised: The graph that the runtime made.
+        inlined: What it was made of, where that had functions.
+    """
+
+    def __init__(self, optimised: ir.Model, inlined: Inlined | None = None) -> None:
+        self._inlined = inlined
         self._values = {
             value.name: value for node in optimised.graph.all_nodes() for value in node.outputs if value.name
         }
 
-    def of(self, source: str, output: str) -> Kernels:
-        """The kernels between the values named ``source`` and ``output``."""
+    def of(self, source: str, output: str, function: str = "") -> Kernels:
+        """The kernels between the values named ``source`` and ``output``, of the function of this name."""
+        if not function or self._inlined is None:
+            return self._one(source, output)
+        became = [self._one(at.source, at.output) for at in self._inlined.ends(Ends(source, output), function)]
+        if not became:
+            return Kernels((), UNKNOWN)
+        most = max(became, key=lambda kernels: (not kernels.ops, len(kernels.ops)))
+        same = became.count(most)
+        return most if same == len(became) else replace(most, calls=f"in {same} of {len(became)} calls")
+
+    def _one(self, source: str, output: str) -> Kernels:
         value = self._computed(output)
         if value is None:
             return Kernels((), LOST)

@@ -6,7 +6,7 @@ It knows how constants reach each of them, and nothing of GELU.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
@@ -21,10 +21,12 @@ class Place:
     Attributes:
         graph: The main graph, a subgraph, or a function.
         cones: Its element-wise neighbourhoods.
+        function: Name of the function that it is, or is inside of; ``""`` if none.
     """
 
     graph: ir.Graph | ir.Function
     cones: Cones
+    function: str = ""
 
 
 def places(model: ir.Model) -> list[Place]:
@@ -33,21 +35,27 @@ def places(model: ir.Model) -> list[Place]:
     found = list(_nested(model.graph, None, overridable=overridable))
     for key in _callers_first(model):
         function = model.functions[key]
-        place = Place(function, Cones(function, given=_given(function, _calls(key, found))))
-        found.append(place)
-        found += [inner for node in function for inner in _inside(node, place.cones, overridable=False)]
+        cones = Cones(function, given=_given(function, _calls(key, found)), like=found[0].cones)
+        inside = [inner for node in function for inner in _inside(node, cones, overridable=False)]
+        found += [replace(place, function=name_of(function)) for place in (Place(function, cones), *inside)]
     return found
+
+
+def name_of(function: ir.Function) -> str:
+    """``domain::name``, and its overload if it has one."""
+    return "::".join(filter(None, (function.domain, function.name, function.overload)))
 
 
 def _nested(graph: ir.Graph, outer: Cones | None, *, overridable: bool) -> Iterator[Place]:
     place = Place(graph, Cones(graph, overridable=overridable, outer=outer))
     yield place
-    for node in graph:
-        yield from _inside(node, place.cones, overridable=overridable)
+    for node in place.cones.order:
+        if node.attributes:
+            yield from _inside(node, place.cones, overridable=overridable)
 
 
 def _inside(node: ir.Node, outer: Cones, *, overridable: bool) -> Iterator[Place]:
-    for attribute in node.attributes.values() if node.attributes else ():
+    for attribute in node.attributes.values():
         if attribute.is_ref():
             continue
         if attribute.type == ir.AttributeType.GRAPH:

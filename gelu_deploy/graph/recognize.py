@@ -6,9 +6,8 @@ It changes nothing and knows nothing of runtimes.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -16,8 +15,8 @@ import numpy as np
 import onnx_ir as ir
 
 from gelu_deploy import gelu
-from gelu_deploy.graph.arithmetic import elementwise, operands, tensor_of
-from gelu_deploy.graph.cone import Cones
+from gelu_deploy.graph.arithmetic import operands, tensor_of
+from gelu_deploy.graph.cone import Cone, Cones
 from gelu_deploy.graph.judge import Float64, Verdict, judge
 from gelu_deploy.graph.places import places
 from gelu_deploy.graph.scopes import module_of
@@ -51,6 +50,7 @@ class Site:
         bias: Second input of a fused operator that adds one first.
         scale: Factor in front; 1 but where a tool has moved a ½ into the next weights.
         limit: What the spelling gives at −inf: NaN, or the 0 that it should be.
+        function: Name of the function it stands in, as :func:`places.name_of` has it; ``""`` if in none.
     """
 
     form: str
@@ -64,6 +64,7 @@ class Site:
     bias: ir.Value | None = None
     scale: float = 1.0
     limit: float = np.nan
+    function: str = ""
 
     @property
     def module(self) -> str:
@@ -107,7 +108,7 @@ def find(model: ir.Model, *, accept_error: float = 0.0) -> Findings:
     for place in places(model):
         search = _Search(place.graph, place.cones, accept_error, verdicts)
         search.run()
-        sites += search.sites
+        sites += [replace(site, function=place.function) if place.function else site for site in search.sites]
         misses += search.misses.values()
     return Findings(tuple(sites), tuple(misses))
 
@@ -124,6 +125,9 @@ class _Search:
     misses: dict[ir.Node, Miss] = field(default_factory=dict[ir.Node, Miss])
     taken: set[ir.Node] = field(default_factory=set[ir.Node])
 
+    def __post_init__(self) -> None:
+        self.bends = {node for op in ANCHORS for node in self.cones.by_op.get(op, ())}
+
     def run(self) -> None:
         """GELUs first; only what is left over may be a multiple of one, since x·(1+erf) is inside every x·(1+erf)·½."""
         candidates = self._candidates()
@@ -138,8 +142,8 @@ class _Search:
                 scaled.append(hit)
         sources = {site.source for site in self.sites}
         for hit in scaled:
-            anchors = {node for node in hit.nodes if node.op_type in ANCHORS}
-            if hit.source not in sources and not anchors & self.taken:
+            anchors = self.bends.intersection(hit.nodes)
+            if hit.source not in sources and anchors.isdisjoint(self.taken):
                 self._take(hit)
         self.misses = {anchor: miss for anchor, miss in self.misses.items() if anchor not in self.taken}
         self.sites.sort(key=lambda site: self.cones.order[site.nodes[-1]])
@@ -153,36 +157,48 @@ class _Search:
         """Fused operators, and every possible last operator a few steps behind an anchor, in topological order."""
         order, by_op = self.cones.order, self.cones.by_op
         found = {node for op in FUSED for node in by_op.get(op, ()) if _is_fused(node)}
-        for anchor in (node for op in ANCHORS for node in by_op.get(op, ()) if elementwise(node)):
-            found.update(node for node in _behind(anchor) if node in order and node.op_type in TAILS)
+        found.update(node for node in self._behind(filter(self.cones.evaluable, self.bends)) if node.op_type in TAILS)
         return sorted(found, key=order.__getitem__)
+
+    def _behind(self, anchors: Iterable[ir.Node]) -> set[ir.Node]:
+        """``anchors`` and the element-wise operators up to ``REACH`` steps after them."""
+        latest = set(anchors)
+        found = set(latest)
+        for _ in range(REACH):
+            latest = {user for node in latest for user in self._users(node)} - found
+            found |= latest
+        return found
+
+    def _users(self, node: ir.Node) -> Sequence[ir.Node]:
+        users = [user for user, _ in node.outputs[0].uses() if self.cones.evaluable(user)]
+        return users if len(users) <= 4 * REACH else ()
 
     def _spelled(self, output: ir.Value) -> Site | Miss | None:
         """The site or near miss that ends in ``output``, from the nearest source for which it is one."""
         nearest: Miss | None = None
-        bent = ((s, c) for s, c in self.cones.sources(output) if any(node.op_type in ANCHORS for node in c))
-        for source, cone in islice(bent, REACH):
-            hit = self._judged(source, output, cone)
+        for cone in islice(self.cones.sources(output, self.bends), REACH):
+            hit = self._judged(cone, output)
             if isinstance(hit, Site):
                 return hit
             if hit is not None and (nearest is None or hit.error < nearest.error):
                 nearest = hit
         return nearest
 
-    def _judged(self, source: ir.Value, output: ir.Value, cone: list[ir.Node]) -> Site | Miss | None:
-        verdict, nodes = self._verdict(source, output, cone), tuple(cone)
+    def _judged(self, cone: Cone, output: ir.Value) -> Site | Miss | None:
+        verdict = self._verdict(cone, output)
         if verdict is None:
             return None
-        reason = verdict.reason or self._unfit(source, output, cone)
+        reason = verdict.reason or self._unfit(cone, output)
         if reason and verdict.scale != 1:
             return None
+        nodes = tuple(cone.nodes)
         if reason:
-            return Miss(verdict.form, source, output, nodes, verdict.error, reason)
+            return Miss(verdict.form, cone.source, output, nodes, verdict.error, reason)
         return Site(
             verdict.form,
             "ops",
             verdict.alpha,
-            source,
+            cone.source,
             output,
             nodes,
             self.graph,
@@ -191,23 +207,24 @@ class _Search:
             limit=verdict.limit,
         )
 
-    def _verdict(self, source: ir.Value, output: ir.Value, cone: list[ir.Node]) -> Verdict | None:
-        dtype = output.dtype or source.dtype or dtype_of(cone) or ir.DataType.FLOAT
-        key = (dtype, self.cones.signature(source, cone))
-
-        def function(at: Float64) -> Float64:
-            return self.cones.evaluate(source, cone, at)
-
+    def _verdict(self, cone: Cone, output: ir.Value) -> Verdict | None:
+        dtype = output.dtype or cone.source.dtype or dtype_of(cone.nodes) or ir.DataType.FLOAT
+        key = (dtype, cone.key)
         if key not in self.verdicts:
+
+            def function(at: Float64) -> Float64:
+                return self.cones.evaluate(cone, at)
+
             self.verdicts[key] = judge(function, dtype.numpy().name, accept_error=self.accept_error)
         return self.verdicts[key]
 
-    def _unfit(self, source: ir.Value, output: ir.Value, cone: list[ir.Node]) -> str:
+    def _unfit(self, cone: Cone, output: ir.Value) -> str:
         """Why a function that is a GELU is no site, ``""`` if it is one."""
+        source = cone.source
         known = source.shape is not None and output.shape is not None and source.shape == output.shape
-        if not known and not self.cones.keeps_shape(source, cone):
+        if not known and not self.cones.keeps_shape(cone):
             return "a constant in it changes the shape of the result"
-        if output.dtype is None and any(node.op_type == "Cast" for node in cone):
+        if output.dtype is None and any(node.op_type == "Cast" for node in cone.nodes):
             return "its types are not known"
         return ""
 
@@ -242,18 +259,6 @@ class _Search:
         anchor = next((node for node in miss.nodes if node.op_type in ANCHORS), miss.nodes[-1])
         if anchor not in self.misses or miss.error < self.misses[anchor].error:
             self.misses[anchor] = miss
-
-
-def _behind(anchor: ir.Node) -> Iterator[ir.Node]:
-    """The element-wise operators up to ``REACH`` steps after ``anchor``."""
-    seen, queue = {anchor}, deque([(anchor, 0)])
-    while queue:
-        node, steps = queue.popleft()
-        yield node
-        users = [user for user, _ in node.outputs[0].uses() if user not in seen and elementwise(user)]
-        if steps < REACH and len(users) <= 4 * REACH:
-            seen.update(users)
-            queue.extend((user, steps + 1) for user in users)
 
 
 def dtype_of(nodes: Iterable[ir.Node]) -> ir.DataType | None:

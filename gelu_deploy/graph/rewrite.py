@@ -5,8 +5,8 @@ It knows nothing of how sites are found, nor of runtimes; what a spelling is sta
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 import numpy as np
@@ -78,6 +78,7 @@ class Rewrite:
         exclude: Module name patterns whose sites are left alone.
         opset: Operator set that the model is to have in the end.
         fp16_safe: Whether 16-bit sites are computed in float32 between Casts.
+        best: The spelling that ``auto`` takes, by form, where a target has a say.
     """
 
     sites: tuple[Site, ...]
@@ -86,6 +87,7 @@ class Rewrite:
     exclude: Sequence[str] = ()
     opset: int = 20
     fp16_safe: bool = False
+    best: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def apply(self, model: ir.Model) -> Result:
         """Raises UsageError, before anything changes, when a spelling does not exist at this opset or for a form."""
@@ -113,7 +115,7 @@ class Rewrite:
 
     def _spelling(self, site: Site, form: str, dtype: ir.DataType) -> str:
         opset, known = self._opset(site), gelu.FORMS[form].spellings
-        spelling = self.spelling
+        spelling = self.best.get(form, "auto") if self.spelling == "auto" else self.spelling
         if spelling == "auto":
             spelling = "gelu" if "gelu" in known and known["gelu"].since <= opset else "ops"
         if spelling == "ops" and "ops-safe" in known and (dtype in HALVES or _half_is_shared(site)):

@@ -6,7 +6,7 @@ It knows nothing of GELU.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import onnx_ir as ir
 
@@ -21,10 +21,25 @@ ROOT = "network"
 TOP = "(root)"
 """The user's module itself, whose own name is empty."""
 
+NAMED = 3
+"""Nodes that a message names before it counts."""
+
 
 def module_of(node: ir.Node | None) -> str:
     """The module a node comes from: its dotted name, ``(root)`` for the network itself, ``""`` if unknown."""
     return "" if node is None else node.metadata_props.get(MODULE, "")
+
+
+def place_of(node: ir.Node) -> str:
+    """A node for a person to find: its module and its own name, ``blocks.0.act (node_gelu)``, or what there is."""
+    name = node.name or next((value.name for value in node.outputs if value.name), "") or "a node without a name"
+    return f"{module_of(node)} ({name})" if module_of(node) else name
+
+
+def places_of(nodes: Sequence[ir.Node]) -> str:
+    """The places of the first three nodes, and how many more there are."""
+    more = f" and {len(nodes) - NAMED} more" if len(nodes) > NAMED else ""
+    return ", ".join(place_of(node) for node in nodes[:NAMED]) + more
 
 
 def normalise(model: ir.Model) -> None:

@@ -16,10 +16,24 @@ from gelu_deploy.graph.recognize import Findings, find
 SKIPPED = ["fuse_gelu"]
 """It would undo a spelling that was asked for (gelu.md: onnxsim rebuilds ``Gelu`` from the erf chain at opset 20)."""
 
+FUSED = {
+    "LayerNormalization": "fuse_layer_norm",
+    "RMSNormalization": "fuse_rms_norm",
+    "RotaryEmbedding": "fuse_rope",
+    "Attention": "fuse_attention",
+}
+"""Operators that it makes of several, by what makes them."""
+
 
 @dataclass(frozen=True)
 class Simplify:
-    """onnxsim on a hollow model; the result is a new model, or the same one when the guard refuses."""
+    """onnxsim on a hollow model; the result is a new model, or the same one when the guard refuses.
+
+    Attributes:
+        apart: Operators of ``FUSED`` that it is not to make.
+    """
+
+    apart: tuple[str, ...] = ()
 
     def apply(self, model: ir.Model) -> Result:
         """Never raises for what onnxsim does: a failure is a note and the model goes on as it was."""
@@ -29,7 +43,7 @@ class Simplify:
         modules = scopes.remember(model)
         proto = ir.to_proto(model)
         try:
-            simplified, _ = onnxsim.simplify(proto, skipped_optimizers=SKIPPED)
+            simplified, _ = onnxsim.simplify(proto, skipped_optimizers=[*SKIPPED, *(FUSED[op] for op in self.apart)])
         except Exception as error:  # noqa: BLE001  # whatever the simplifier meets, the unsimplified model is still good
             return Result(model, modified=False, notes=(f"not simplified: onnxsim: {_first_line(error)}",))
         result = ir.from_proto(simplified)

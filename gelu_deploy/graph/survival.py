@@ -17,8 +17,6 @@ def reason(site: Site, ops: tuple[str, ...]) -> str:
     """One line for a site that became ``ops``; ``""`` if that is one kernel."""
     if len(ops) == 1:
         return ""
-    if isinstance(site.graph, ir.Function):
-        return "it stands in a function, whose values the runtime renames when it inlines it"
     dtype = site.dtype
     if dtype is not None and dtype != ir.DataType.FLOAT:
         return f"the runtime has no {dtype.numpy().name} kernel for it on this provider and left {len(ops)} operators"

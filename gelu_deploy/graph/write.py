@@ -5,7 +5,8 @@ It knows graphs, subgraphs and functions, and takes what to write as data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -47,7 +48,10 @@ class Writer:
             values["x"] = made.add("Add", [values["x"], made.cast(bias, dtype, "bias")], "biased")
         for step in steps:
             inputs = [values[item] if item in values else made.constant(number(item), dtype) for item in step.inputs]
-            attributes = {key: number(text) if text == "alpha" else text for key, text in step.attributes.items()}
+            attributes = [
+                ir.AttrFloat32(key, number(text)) if text == "alpha" else ir.AttrString(key, text)
+                for key, text in step.attributes.items()
+            ]
             values[step.output] = made.add(step.op, inputs, step.output, attributes, step.domain)
         result = values["y"]
         if site.scale != 1 and not _folded_into_weights(site):
@@ -84,12 +88,13 @@ class _Nodes:
         op: str,
         inputs: Sequence[ir.Value],
         output: str,
-        attributes: dict[str, str | float] | None = None,
+        attributes: Sequence[ir.Attr] = (),
         domain: str = "",
+        dtype: ir.DataType | None = None,
     ) -> ir.Value:
-        node = ir.node(op, inputs, attributes or {}, domain=domain, name=f"{self._name}.{output}")
-        value = node.outputs[0]
-        value.name, value.dtype, value.shape = f"{self._name}.{output}", self._dtype, self._site.output.shape
+        name = f"{self._name}.{output}"
+        value = ir.Value(name=name, type=ir.TensorType(dtype or self._dtype), shape=self._site.output.shape)
+        node = ir.Node(domain, op, inputs, attributes, outputs=[value], name=name)
         if MODULE in self._tail.metadata_props:
             node.metadata_props[MODULE] = self._tail.metadata_props[MODULE]
         self._made.append(node)
@@ -99,17 +104,15 @@ class _Nodes:
         """The value in this type; itself where it has it, or where its type is not known."""
         if value.dtype in {None, dtype}:
             return value
-        made = self.add("Cast", [value], f"{name}.cast")
-        self._made[-1].attributes["to"] = ir.AttrInt64("to", dtype.value)
-        made.dtype = dtype
-        return made
+        return self.add("Cast", [value], f"{name}.cast", [ir.AttrInt64("to", dtype.value)], dtype=dtype)
 
     def constant(self, number: float, dtype: ir.DataType) -> ir.Value:
         """An initializer; a function has none, so a Constant node there."""
         if not isinstance(self._site.graph, ir.Function):
             return self._writer.initializer(number, dtype)
-        made = self.add("Constant", [], f"{number:.9g}")
-        self._made[-1].attributes["value"] = ir.AttrTensor("value", _scalar(number, dtype, made.name or ""))
+        name = f"{number:.9g}"
+        tensor = _scalar(number, dtype, f"{self._name}.{name}")
+        made = self.add("Constant", [], name, [ir.AttrTensor("value", tensor)])
         made.shape = ir.Shape(())
         return made
 
@@ -123,27 +126,53 @@ class _Nodes:
 
 
 def remove_dead(sites: Iterable[Site]) -> None:
-    """Take away the old operators of rewritten sites that nobody reads any more, and what only they read."""
-    constants = set[ir.Value]()
-    for site in sites:
-        queue = list(site.nodes)
-        while queue:
-            node = queue.pop()
-            if node.graph is None or any(_is_read(value) for value in node.outputs):
+    """Take away the old operators of rewritten sites that nobody reads any more, and what only they read, at once."""
+    sites = list(sites)
+    kept = {value for site in sites for value in (site.source, site.bias)}
+    queue = [node for site in sites for node in site.nodes]
+    dead: dict[ir.Node, None] = {}
+    readers: dict[ir.Value, int] = {}  # what is left of them, of values that the dead read
+    while queue:
+        node = queue.pop()
+        if node in dead or any(_is_read(value, readers) for value in node.outputs):
+            continue
+        dead[node] = None
+        for value in node.inputs:
+            if value is None:
                 continue
-            read = {value for value in node.inputs if value not in {None, site.source, site.bias}}
-            node.graph.remove(node, safe=True)
-            queue += [maker for value in read if value is not None and (maker := value.producer()) is not None]
-            constants.update(value for value in read if value is not None and value.is_initializer())
-    for value in constants:  # last, and once: a constant shared by all sites has as many uses
-        if not (_is_read(value) or value.is_graph_input()):
+            if value not in readers:
+                readers[value] = len(value.uses())
+            readers[value] -= 1
+            maker = value.producer()
+            if maker is not None and value not in kept:
+                queue.append(maker)
+    _remove(dead)
+    for value, left in readers.items():
+        if not left and value.is_initializer() and value not in kept and not _is_kept(value):
             assert value.graph is not None
             assert value.name is not None
             del value.graph.initializers[value.name]
 
 
-def _is_read(value: ir.Value) -> bool:
-    return bool(value.uses()) or value.is_graph_output()
+def _remove(dead: Mapping[ir.Node, None]) -> None:
+    """Take operators out of their graphs, those of one graph at once; what lives on loses them as readers."""
+    by_graph = defaultdict[ir.Graph | None, list[ir.Node]](list)
+    for node in dead:
+        by_graph[node.graph].append(node)
+        for place, value in enumerate(node.inputs):
+            if value is not None and value.producer() not in dead:
+                node.replace_input_with(place, None)
+    for graph, nodes in by_graph.items():
+        assert graph is not None
+        graph.remove(nodes)
+
+
+def _is_read(value: ir.Value, readers: Mapping[ir.Value, int]) -> bool:
+    return value.is_graph_output() or bool(readers[value] if value in readers else value.uses())
+
+
+def _is_kept(value: ir.Value) -> bool:
+    return value.is_graph_output() or value.is_graph_input()
 
 
 def _scalar(number: float, dtype: ir.DataType, name: str) -> ir.TensorProtocol:

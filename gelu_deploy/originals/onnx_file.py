@@ -6,6 +6,7 @@ It knows no torch. What it chose for free axes and integer inputs is in its note
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -52,6 +53,12 @@ class OnnxOriginal:
     def run(self, feeds: Mapping[str, Array]) -> Arrays:
         """The file's own outputs. Raises ModelError when it refuses these inputs."""
         return self._run(feeds)
+
+    def random(self, seed: int) -> Arrays:
+        """Other random inputs of the same types and shapes."""
+        return {
+            name: _values(array.shape, array.dtype, self._bounds[name], seed) for name, array in self.examples.items()
+        }
 
     def _examples(self, values: list[ir.Value], given: Mapping[str, Array], wanted: Mapping[str, Wanted]) -> Arrays:
         given = self._inputs_of(given, values, wanted)
@@ -123,7 +130,7 @@ class OnnxOriginal:
         dims = () if value.shape is None else value.shape.dims
         shape = tuple(size if isinstance(size, int) else sizes[free[axis]] for axis, size in enumerate(dims))
         shape = wanted[name].shape if name in wanted else shape
-        return _values(shape, value.dtype or ir.DataType.FLOAT, self._bounds[name])
+        return _values(shape, (value.dtype or ir.DataType.FLOAT).numpy(), self._bounds[name], SEED)
 
 
 def _free(values: list[ir.Value]) -> dict[str, dict[int, str]]:
@@ -140,10 +147,9 @@ def _free(values: list[ir.Value]) -> dict[str, dict[int, str]]:
     return {name: {a: BATCH if label == batch else label for a, label in free.items()} for name, free in axes.items()}
 
 
-def _values(shape: tuple[int, ...], dtype: ir.DataType, bound: int) -> Array:
-    random = np.random.default_rng(SEED)
-    kind = dtype.numpy()
-    if dtype == ir.DataType.BOOL:
+def _values(shape: tuple[int, ...], kind: np.dtype[Any], bound: int, seed: int) -> Array:
+    random = np.random.default_rng(seed)
+    if kind == np.bool_:
         return random.random(shape) < 0.5
     if np.issubdtype(kind, np.integer):
         return random.integers(0, bound, shape).astype(kind)

@@ -163,14 +163,16 @@ class Session(Runnable):
 
     def kernels(self) -> dict[str, tuple[str, ...]]:
         """What computes each GELU of the file here, by the name of its output; one operator where it is fused."""
+        from gelu_deploy.graph.inlined import inlined
         from gelu_deploy.graph.kernels import KernelIndex
         from gelu_deploy.graph.opening import open_graph
         from gelu_deploy.graph.recognize import find
 
         graph = open_graph(str(self._file)).model
-        index = KernelIndex(optimised(graph, self.provider))
-        found = ((site.source.name or "", site.output.name or "") for site in find(graph).sites)
-        return {output: index.of(source, output).ops for source, output in found}
+        flat = inlined(graph)
+        index = KernelIndex(optimised(flat.model, self.provider), flat)
+        found = ((site.source.name or "", site.output.name or "", site.function) for site in find(graph).sites)
+        return {output: index.of(source, output, function).ops for source, output, function in found}
 
 
 class Evaluation(Runnable):

@@ -32,6 +32,7 @@ from gelu_deploy.progress import recorded, step
 from gelu_deploy.results import ExportResult, Stage
 from gelu_deploy.runtime.providers import choose
 from gelu_deploy.source import Kind, identify
+from gelu_deploy.targets import Target, named
 
 SCHEMA = "gelu-deploy/export/1"
 DEFAULT_OPSET = 20
@@ -49,8 +50,8 @@ def export(model: object, options: ExportOptions) -> ExportResult:
     """
     limits = Limits.parse(options.atol, options.rtol)
     _refuse_hopeless(options)
-    target = _target(model, options)
-    with recorded() as seconds, artifact.stage(target, overwrite=_may_replace(options)) as staged:
+    output = _output(model, options)
+    with recorded() as seconds, artifact.stage(output, overwrite=_may_replace(options)) as staged:
         with step("load"):
             original, line = open_original(model, options)
         with step("run the original"):
@@ -60,15 +61,18 @@ def export(model: object, options: ExportOptions) -> ExportResult:
         graph = _exported(original, options, axes)
         with _advised(original, cases):
             pipeline = Pipeline.start(graph.model, cases, limits, measured=options.verify)
-            findings = pipeline.run(options, options.opset or _default_opset(original, graph.model))
+            target = named(options.target)
+            findings = pipeline.run(options, _opset(original, graph.model, options), target)
             result = _result(pipeline, findings, graph, options)
         result["source"] = line
-        result["notes"] = [*original.notes, *notes, *graph.notes, *pipeline.notes]
+        result["notes"] = [*original.notes, *notes, *graph.notes, *pipeline.notes, *_untried(target)]
+        if target is not None:
+            result["target"] = target.name
         _finish(pipeline, result, staged, provenance.describe(result, options, model), options)
         result["seconds"] = seconds
         if result["verdict"] != "fail" and not options.dry_run:
             with step("write"):
-                result["files"] = [_as_given(path, target) for path in staged.publish(result)]
+                result["files"] = [_as_given(path, output) for path in staged.publish(result)]
     return result
 
 
@@ -87,11 +91,15 @@ def _refuse_hopeless(options: ExportOptions) -> None:
             f"--opset {options.opset}: expected {OLDEST_OPSET} (the first with Erf) to {newest} (the last that "
             f"onnx {__version__} knows)"
         )
+    target = named(options.target)
+    if target is not None and options.opset is not None and options.opset > target.newest:
+        source = target.sources["opset"]
+        raise UsageError(f"--opset {options.opset}: {target.name} takes {target.newest} at most ({source})")
     if options.max_form_error is not None and not 0 <= options.max_form_error < float("inf"):
         raise UsageError(f"--max-form-error {options.max_form_error:g}: expected a number from 0 on, such as 1e-3")
 
 
-def _target(model: object, options: ExportOptions) -> str:
+def _output(model: object, options: ExportOptions) -> str:
     source = identify(model) if isinstance(model, str) else None
     if options.output is None and source is not None and source.kind == Kind.ONNX:
         raise UsageError(f"{source.path} is ONNX already: say with -o OUT.onnx where the new file goes")
@@ -100,9 +108,15 @@ def _target(model: object, options: ExportOptions) -> str:
     return options.output or DEFAULT_OUTPUT
 
 
-def _as_given(path: Path, target: str) -> str:
-    """The path of a written file in the way in which the user named the target."""
-    short = Path(target).with_name(path.name)
+def _untried(target: Target | None) -> list[str]:
+    if target is None or target.tried:
+        return []
+    return [f"target {target.name} was not tried here; docs/targets.md says where its operators are listed"]
+
+
+def _as_given(path: Path, output: str) -> str:
+    """The path of a written file in the way in which the user named the output."""
+    short = Path(output).with_name(path.name)
     return str(short if short.exists() and short.samefile(path) else path)
 
 
@@ -110,8 +124,18 @@ def _may_replace(options: ExportOptions) -> bool:
     return options.overwrite or options.dry_run
 
 
-def _default_opset(original: Original, model: ir.Model) -> int:
-    return model.opset_imports.get("", DEFAULT_OPSET) if isinstance(original, OnnxOriginal) else DEFAULT_OPSET
+def _wanted_opset(options: ExportOptions) -> int:
+    """The opset that a network of PyTorch's is written in."""
+    target = named(options.target)
+    return options.opset or (DEFAULT_OPSET if target is None else target.opset)
+
+
+def _opset(original: Original, model: ir.Model, options: ExportOptions) -> int:
+    """The opset to write: what was asked for, else an ONNX file's own as far as the target takes it."""
+    if options.opset or not isinstance(original, OnnxOriginal):
+        return _wanted_opset(options)
+    target, own = named(options.target), model.opset_imports.get("", DEFAULT_OPSET)
+    return own if target is None else min(own, target.newest)
 
 
 def _axes(original: Original, options: ExportOptions) -> tuple[Axes, list[str]]:
@@ -157,7 +181,7 @@ def _exported(original: Original, options: ExportOptions, axes: Axes) -> Exporte
     inputs, outputs = _names(original, options)
     if not isinstance(original, OnnxOriginal):
         free = {new: axes.get(old, {}) for new, old in zip(inputs, original.examples, strict=True)}
-        request = ExportRequest(options.opset or DEFAULT_OPSET, inputs, outputs, free)
+        request = ExportRequest(_wanted_opset(options), inputs, outputs, free)
         return exported(original, request, options.exporter)
     values = [value for value in original.model.graph.inputs if value.name in original.examples]
     for value, name in zip([*values, *original.model.graph.outputs], [*inputs, *outputs], strict=True):

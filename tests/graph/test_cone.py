@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 import pytest
-from graphs import Expression, Writer, erf, model, op, tanh
+from graphs import Expression, Formula, Writer, erf, model, op, tanh
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import parser
 from scipy import special
 
 from gelu_deploy.graph.arithmetic import uniform
-from gelu_deploy.graph.cone import BUDGET, Cones
+from gelu_deploy.graph.cone import BUDGET, Cone, Cones
 
 AT = np.linspace(-3, 3, 61)
 UNARY: dict[str, Callable[[Any], Any]] = {
@@ -93,13 +93,13 @@ def test_any_tree_is_the_function_that_numpy_says(tree: Tree) -> None:
     assert cones.constant(y) is None
     if y is x or operators(tree) > BUDGET:
         return
-    source, cone = next((source, cone) for source, cone in cones.sources(y) if source is x)
-    np.testing.assert_allclose(cones.evaluate(source, cone, AT), wanted, rtol=1e-9, atol=1e-300)
+    cone = next(cone for cone in cones.sources(y) if cone.source is x)
+    np.testing.assert_allclose(cones.evaluate(cone, AT), wanted, rtol=1e-9, atol=1e-300)
 
 
 def test_sources_come_nearest_first() -> None:
     graph = model(lambda x: tanh(erf(-x)))
-    found = [(source.name, [node.op_type for node in cone]) for source, cone in cones_of(graph)]
+    found = [(cone.source.name, [node.op_type for node in cone.nodes]) for cone in cones_of(graph)]
     assert found == [
         ("erf_1", ["Tanh"]),
         ("neg_0", ["Erf", "Tanh"]),
@@ -107,7 +107,7 @@ def test_sources_come_nearest_first() -> None:
     ]
 
 
-def cones_of(graph: ir.Model) -> list[tuple[ir.Value, list[ir.Node]]]:
+def cones_of(graph: ir.Model) -> list[Cone]:
     return list(Cones(graph.graph).sources(graph.graph.outputs[0]))
 
 
@@ -118,12 +118,12 @@ def test_two_sources_are_none() -> None:
 
 def test_what_is_not_elementwise_ends_a_cone() -> None:
     graph = model(lambda x: tanh(op("Relu", x)))
-    assert [source.name for source, _ in cones_of(graph)] == ["relu_0"]
+    assert [cone.source.name for cone in cones_of(graph)] == ["relu_0"]
 
 
 def test_a_cast_to_integers_is_not_elementwise() -> None:
     graph = model(lambda x: tanh(op("Cast", op("Cast", x, to=7), to=1)))
-    assert [source.name for source, _ in cones_of(graph)] == ["cast_1", "cast_0"]
+    assert [cone.source.name for cone in cones_of(graph)] == ["cast_1", "cast_0"]
 
 
 def test_the_budget_ends_the_walk() -> None:
@@ -139,7 +139,7 @@ def test_a_boundary_is_not_crossed() -> None:
     graph = model(lambda x: tanh(erf(x)))
     cones = Cones(graph.graph)
     cones.boundary.add(graph.graph[0].outputs[0])
-    assert [source.name for source, _ in cones.sources(graph.graph.outputs[0])] == ["erf_0"]
+    assert [cone.source.name for cone in cones.sources(graph.graph.outputs[0])] == ["erf_0"]
 
 
 @pytest.mark.parametrize(("array", "number"), [
@@ -176,6 +176,59 @@ def test_a_constant_that_may_be_overridden_is_none(overridable: bool, number: fl
 )  # fmt: skip
 def test_constants_that_broadcast_to_more_are_told(constant: Any, same: bool) -> None:
     graph = model(lambda x: tanh(x * constant), shape=("n", 4, 8))
-    source, cone = cones_of(graph)[-1]
-    assert source.name == "x"
-    assert Cones(graph.graph).keeps_shape(source, cone) is same
+    cone = cones_of(graph)[-1]
+    assert cone.source.name == "x"
+    assert Cones(graph.graph).keeps_shape(cone) is same
+
+
+def test_copies_of_a_spelling_share_a_key_and_nothing_else_does() -> None:
+    """A number is never taken for a value: erf(x)·1 is not erf(x)·x, nor is x−erf(x) the same as erf(x)−x."""
+    formulas: list[Formula] = [
+        lambda x: erf(x) * 0.0,
+        lambda x: erf(x) * 1.0,
+        lambda x: erf(x) * 2.0,
+        lambda x: erf(x) * -1.0,
+        lambda x: erf(x) * x,
+        lambda x: x * erf(x),
+        lambda x: erf(x) * erf(x),
+        lambda x: x - erf(x),
+        lambda x: erf(x) - x,
+        lambda x: tanh(x) - x,
+        lambda x: tanh(x) * erf(x),
+    ]
+    first: Cones | None = None
+    keys = list[int]()
+    for formula in [*formulas, *formulas]:
+        graph = model(formula).graph
+        cones = Cones(graph, like=first)
+        first = first or cones
+        (*_, whole) = cones.sources(graph.outputs[0])
+        assert whole.source.name == "x"
+        keys.append(whole.key)
+    assert keys[: len(formulas)] == keys[len(formulas) :]
+    assert len(set(keys)) == len(formulas)
+
+
+def test_a_source_seen_through_a_bend_alone_is_not_wanted() -> None:
+    graph = model(lambda x: x * erf(tanh(x) * 0.5 + x)).graph
+    bends = {node for node in graph if node.op_type in {"Erf", "Tanh"}}
+    cones = Cones(graph)
+    assert [cone.source.name for cone in cones.sources(graph.outputs[0], bends)] == ["x"]
+    (gate,) = (node.outputs[0] for node in graph if node.op_type == "Erf")
+    assert list(cones.sources(gate, bends)) == []
+    assert [cone.source.name for cone in cones.sources(gate)] == ["add_2", "x"]
+
+
+def test_a_constant_computed_by_too_many_operators_is_none() -> None:
+    def computed(count: int) -> ir.Model:
+        def formula(x: Expression) -> Expression:
+            number = Expression(x.writer.constant(2.0), x.writer)
+            for _ in range(count):
+                number = -number
+            return x * number
+
+        return model(formula)
+
+    for count, number in ((BUDGET - 1, -2.0), (2 * BUDGET, None), (5000, None)):
+        graph = computed(count).graph
+        assert Cones(graph).constant(graph[-1].inputs[1] or graph.inputs[0]) == number

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 import pytest
-from onnx import checker, parser
+from onnx import checker, defs, parser
 
 from gelu_deploy import runtime
 from gelu_deploy.errors import ModelError
@@ -31,6 +31,20 @@ SAME = {
     "norm": "(float[7] y) <int64[1] s = {1}> { y = ReduceL2<keepdims=0, noop_with_empty_axes=0>(x, s) }",
     "pad": "(float[9, 4] y) <int64[4] s = {1, 0, 1, 0}> { y = Pad(x, s) }",
     "of another domain": "(float[7, 4] y) { y = com.microsoft.Gelu(x) }",
+}
+
+LAST = "j = Cast<to=6>(s) k = Cast<to=7>(j) y = ReduceMax<keepdims=0>(i, k)"
+
+WRITTEN_OUT = {
+    "LayerNormalization": (
+        20,
+        "<float[4] s = {1.0, 2.0, 3.0, 4.0}, float[4] b = {4.0, 3.0, 2.0, 1.0}> { y = LayerNormalization(x, s, b) }",
+    ),
+    "Gelu": (20, '{ y = Gelu<approximate="tanh">(x) }'),
+    "Mish": (20, "{ y = Mish(x) }"),
+    "HardSwish": (20, "{ y = HardSwish(x) }"),
+    "Swish": (24, "{ y = Swish(x) }"),
+    "RMSNormalization": (23, "<float[4] s = {1.0, 2.0, 3.0, 4.0}> { y = RMSNormalization(x, s) }"),
 }
 
 
@@ -75,8 +89,7 @@ def test_a_split_inside_a_branch() -> None:
 @pytest.mark.parametrize(
     ("operator", "text"),
     [
-        ("Gelu", "(float[7, 4] x) => (float[7, 4] y) { y = Gelu(x) }"),
-        ("Mish", "(float[7, 4] x) => (float[7, 4] y) { y = Mish(x) }"),
+        ("ImageDecoder", "(uint8[n] x) => (uint8[a, b, c] y) { y = ImageDecoder(x) }"),
         ("BitwiseAnd", "(int32[7] x) => (int32[7] y) { y = BitwiseAnd(x, x) }"),
         ("Pad", "(float[7, 4] x) => (float[9, 4] y) <int64[2] s={1, 1}, int64[1] a={0}> { y = Pad(x, s, , a) }"),
         ("Pad", '(float[7, 4] x) => (float[9, 4] y) <int64[4] s={1, 0, 1, 0}> { y = Pad<mode="wrap">(x, s) }'),
@@ -89,10 +102,67 @@ def test_what_has_no_older_form_is_named_with_the_way_out(operator: str, text: s
         Convert(17).apply(parsed(text))
 
 
-def test_layer_normalization_ends_at_17() -> None:
-    model = parsed("(float[7, 4] x) => (float[7, 4] y) <float[1] s = {1.0}> { y = LayerNormalization(x, s) }", 17)
-    with pytest.raises(ModelError, match="opset 17 -> 16: the version converter has no form of LayerNormalization"):
-        Convert(16).apply(model)
+def test_everything_without_an_older_form_is_named_at_once() -> None:
+    text = (
+        "{ a, b, c, d = Split<num_outputs=4, axis=1>(x) e = BitwiseAnd(a, b) f = BitwiseAnd(b, c) g = BitwiseAnd(c, d)"
+    )
+    model = parsed(
+        f"(int32[7, 4] x, int64[1] s) => (int32[m] y) {text} h = BitwiseOr(e, f) i = BitwiseAnd(g, h) {LAST} }}"
+    )
+    for node in model.graph:
+        node.metadata_props[MODULE] = "mask"
+        node.name = f"n_{node.outputs[0].name}"
+    with pytest.raises(ModelError) as error:
+        Convert(17).apply(model)
+    assert str(error.value).startswith(
+        "opset 20 -> 17: the older set has no BitwiseAnd, needed in mask (n_e), mask (n_f), mask (n_g) and 1 more; "
+        "no BitwiseOr, needed in mask (n_h); no such ReduceMax (axes that are computed), needed in mask (n_y); "
+    )
+
+
+@pytest.mark.parametrize("opset", [16, 13, 12, 11])
+@pytest.mark.parametrize("name", WRITTEN_OUT)
+def test_what_is_too_new_is_written_out(name: str, opset: int) -> None:
+    own, text = WRITTEN_OUT[name]
+    model = parsed(f"(float[7, 4] x) => (float[7, 4] y) {text}", own)
+    lowered = Convert(opset).apply(model).model
+    assert lowered.opset_imports[""] == opset
+    assert name not in {node.op_type for node in lowered.graph} or defs.has(name, opset)
+    for got, wanted in zip(answers(lowered), answers(model), strict=True):
+        np.testing.assert_allclose(got, wanted, atol=2e-6)
+
+
+def test_the_file_is_as_old_as_its_opset() -> None:
+    model = parsed("(float[7, 4] x) => (float[7, 4] y) { y = Erf(x) }")
+    assert [Convert(opset).apply(model).model.ir_version for opset in (19, 17, 13, 11)] == [9, 8, 7, 6]
+
+
+def test_what_an_operator_says_of_newer_options_by_default_goes() -> None:
+    text = "<int64[2] s = {4, 7}> { i = Cast<to=6, saturate=1>(x) f = Cast<to=1>(i) r = Reshape<allowzero=1>(f, s)"
+    model = parsed(f"(float[7, 4] x) => (float[m, n] y) {text} h = Shape<start=1>(r) y = Expand(r, h) }}")
+    lowered = Convert(13).apply(model).model
+    assert not {"saturate", "allowzero", "start"} & {name for node in lowered.graph for name in node.attributes}
+    assert_same(model, lowered)
+
+
+@pytest.mark.parametrize(
+    ("operator", "text"),
+    [
+        ("Add", "(int8[7] x) => (int8[7] y) { y = Add(x, x) }"),
+        ("Reshape", "(float[0, 4] x) => (float[0, 2] y) <int64[2] s={0, 2}> { y = Reshape<allowzero=1>(x, s) }"),
+        (
+            "ScatterND",
+            '(float[7] x, int64[2, 1] i, float[2] u) => (float[7] y) { y = ScatterND<reduction="add">(x, i, u) }',
+        ),
+        (
+            "RoiAlign",
+            "(float[1, 1, 8, 8] x, float[1, 4] r, int64[1] i) => (float[1, 1, 1, 1] y) { y = RoiAlign(x, r, i) }",
+        ),
+    ],
+)
+def test_what_means_something_else_in_the_older_set_is_refused(operator: str, text: str) -> None:
+    with pytest.raises(ModelError, match=rf"opset 20 -> 13: .*{operator}"):
+        Convert(13).apply(parsed(text))
 
 
 def test_modules_survive_the_converter() -> None:

@@ -1,0 +1,113 @@
+"""A quantized model as a person reads it: what runs in integers, what each layer cost, why it is not faster.
+
+It knows the shape of the result and nothing of how it was measured.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+
+from rich.console import RenderableType
+
+from gelu_deploy.cli import layout
+from gelu_deploy.results import AccuracyResult, LayerResult, LobeResult, QuantizeResult, SensitivityResult
+
+ROWS_SHOWN = 24
+RANKED_SHOWN = 10
+
+
+def render(result: QuantizeResult) -> list[RenderableType]:
+    """Facts, layers, lobes and the ranking; the verdict is added by who calls."""
+    parts: list[RenderableType] = [layout.facts(_facts(result)), _layers(result["layers"])]
+    parts += [_lobes(result["lobes"])] if result["lobes"] else []
+    parts += [_ranking(result["sensitivity"])] if result["sensitivity"] else []
+    return [*parts, layout.facts(_outcome(result))]
+
+
+def _facts(result: QuantizeResult) -> list[tuple[str, str]]:
+    calibration = ", ".join(f"{name} {text}" for name, text in result["calibration"].items())
+    return [
+        ("source", result["source"]),
+        ("precision", f"{result['precision']} for {result['target_cpu']}"),
+        *([("calibration", calibration)] if calibration else []),
+        *(("" if place else "notes", note) for place, note in enumerate(result["notes"])),
+    ]
+
+
+def _outcome(result: QuantizeResult) -> list[tuple[str, str]]:
+    size, agreement = result["bytes"], result["agreement"]
+    same = "" if math.isnan(agreement) else f", {agreement:.2%} of the answers the same"
+    seconds = ", ".join(f"{name} {took:.1f}" for name, took in result["seconds"].items() if took >= 0.05)
+    return [
+        ("in integer kernels", f"{result['integer_share']:.1%} of the multiplications"),
+        ("held-out data", f"SQNR {_decibels(result['sqnr'])} dB{same}"),
+        *([("labelled data", _accuracy(result["accuracy"]))] if result["accuracy"] else []),
+        *([("size", f"{size['before'] / 1e6:.1f} MB -> {size['after'] / 1e6:.1f} MB")] if size else []),
+        *((("" if place else "what keeps it slow"), cause) for place, cause in enumerate(result["causes"])),
+        *((f"runtime {name}" if name != "settings" else "runtime", text) for name, text in _tuned(result["runtime"])),
+        *([("seconds", seconds)] if seconds else []),
+    ]
+
+
+def _tuned(runtime: Mapping[str, str]) -> Iterable[tuple[str, str]]:
+    return ((name, text) for name, text in runtime.items() if not name.startswith("tried"))
+
+
+def _accuracy(exam: AccuracyResult) -> str:
+    return (
+        f"{exam['before']:.2%} -> {exam['after']:.2%} of {exam['rows']}; lost {exam['lost']}, gained {exam['gained']} "
+        f"(McNemar p = {exam['p']:.2g})"
+    )
+
+
+def _layers(layers: list[LayerResult]) -> RenderableType:
+    rows = [
+        (
+            one["module"],
+            one["op"],
+            ", ".join(one["kernels"]) or "-",
+            _decibels(one["sqnr_alone"]),
+            _decibels(one["sqnr"]),
+            one["reason"],
+        )
+        for one in _together(layers)
+    ]
+    return layout.table(["layer", "operator", "kernel", "<alone dB", "<in place dB", ""], rows)
+
+
+def _together(layers: list[LayerResult]) -> list[LayerResult]:
+    """Where they are many, layers that differ by the numbers in their name become one, with the lowest decibels."""
+    if len(layers) <= ROWS_SHOWN:
+        return layers
+    groups: dict[tuple[str, ...], list[LayerResult]] = {}
+    for one in layers:
+        groups.setdefault((_pattern(one["module"]), one["op"], *one["kernels"], one["reason"]), []).append(one)
+    return [_lowest(key[0], group) for key, group in groups.items()]
+
+
+def _lowest(name: str, group: list[LayerResult]) -> LayerResult:
+    if len(group) == 1:
+        return group[0]
+    alone, place = (min(one[key] for one in group) for key in ("sqnr_alone", "sqnr"))
+    return {**group[0], "module": f"{name} ×{len(group)}", "sqnr_alone": alone, "sqnr": place}
+
+
+def _pattern(module: str) -> str:
+    return re.sub(r"\d+", "*", module)
+
+
+def _lobes(lobes: list[LobeResult]) -> RenderableType:
+    worst = sorted(lobes, key=lambda one: one["sqnr"])[:ROWS_SHOWN]
+    rows = [(one["module"], str(one["codes_below_zero"]), _decibels(one["sqnr"])) for one in worst]
+    return layout.table(["reads a GELU", "<codes below 0", "<negative lobe dB"], rows)
+
+
+def _ranking(effects: list[SensitivityResult]) -> RenderableType:
+    rows = [(one["module"] or one["node"], layout.number(one["kl"]), f"{one['agreement']:.1%}") for one in effects]
+    return layout.table(["quantized alone, worst first", "<divergence", "<same answers"], rows[:RANKED_SHOWN])
+
+
+def _decibels(value: float | None) -> str:
+    return "-" if value is None or math.isnan(value) else f"{value:.1f}"

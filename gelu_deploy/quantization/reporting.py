@@ -1,0 +1,151 @@
+"""What there is to say of a quantized model: layer by layer, by PyTorch module name, and of the whole.
+
+It asks coverage, quality and judging, and decides nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+import onnx_ir as ir
+
+from gelu_deploy.data import Dataset
+from gelu_deploy.progress import step
+from gelu_deploy.quantization import quality
+from gelu_deploy.quantization.causes import causes
+from gelu_deploy.quantization.coverage import FELL_BACK, Coverage, coverage
+from gelu_deploy.quantization.deciding import Decided
+from gelu_deploy.quantization.judging import JUDGED, Compared, compared
+from gelu_deploy.quantization.network import Network
+from gelu_deploy.quantization.quality import LayerQuality
+from gelu_deploy.quantization.sensitivity import Effect
+from gelu_deploy.results import AccuracyResult, LayerResult, LobeResult, QuantizeResult, SensitivityResult
+
+__all__ = ["FELL_BACK", "result"]
+
+SCHEMA = "gelu-deploy/quantize/1"
+
+
+@dataclass
+class Made:
+    """One quantized model on its way to a file.
+
+    Attributes:
+        network: The float network that it is compared with.
+        model: What is written.
+        judged: The same numbers in types whose sums this machine never cuts off.
+        decided: How, for static INT8.
+        effects: Operators by what each costs alone.
+        drop: Points of accuracy lost and whether that is within the budget, where one was given.
+    """
+
+    network: Network
+    model: ir.Model
+    judged: ir.Model
+    decided: Decided | None = None
+    effects: list[Effect] = field(default_factory=list[Effect])
+    drop: tuple[float, bool] | None = None
+
+
+def result(made: Made, held: Dataset, labelled: Dataset | None) -> QuantizeResult:
+    """Everything but files, options and the verdict.
+
+    Args:
+        made: What there is.
+        held: Data that nothing was fitted to.
+        labelled: Data with labels, for the accuracy.
+    """
+    network, decided = made.network, made.decided
+    with step("load in the runtime"):
+        found = coverage(made.model, network.layers)
+    with step("compare"):
+        beside = compared(network, made.judged, held)
+        exam = beside if labelled is None else compared(network, made.judged, labelled)
+        rows = quality.report(network, made.judged, (b.inputs for b in islice(held, JUDGED))) if decided else []
+    first = next(iter(held))
+    return QuantizeResult(
+        schema=SCHEMA,
+        source="",
+        precision="",
+        target_cpu="",
+        calibration={} if decided is None else _calibration(decided, held),
+        layers=_layers(found, rows),
+        lobes=[
+            LobeResult(module=row.module, codes_below_zero=row.codes_below_zero, sqnr=row.lobe)
+            for row in rows
+            if row.codes_below_zero is not None and row.lobe is not None
+        ],
+        integer_share=found.share,
+        operators=list(found.operators),
+        causes=[cause.text for cause in causes(found, batch=first.rows)],
+        sqnr=beside.sqnr if beside.finite else -math.inf,
+        agreement=beside.agreement,
+        sensitivity=[
+            SensitivityResult(module=one.module, node=one.node, kl=one.kl, agreement=one.agreement)
+            for one in made.effects
+        ],
+        accuracy=_accuracy(exam),
+        bytes={},
+        runtime={},
+        notes=[] if decided is None else _saturation(decided),
+        verdict="",
+        reason="",
+        files=[],
+        seconds={},
+    )
+
+
+def _layers(found: Coverage, rows: Sequence[LayerQuality]) -> list[LayerResult]:
+    by_node = {row.node: row for row in rows}
+    made = list[LayerResult]()
+    for one in (*found.layers, *found.others):
+        row = by_node.get(one.node)
+        made.append(
+            LayerResult(
+                module=one.name,
+                node=one.node,
+                op=one.op,
+                kernels=list(one.kernels),
+                integer=one.integer,
+                macs=one.macs,
+                sqnr_alone=row.alone if row else math.nan,
+                sqnr=row.accumulated if row else math.nan,
+                reason=one.reason,
+            )
+        )
+    return made
+
+
+def _accuracy(exam: Compared) -> AccuracyResult | None:
+    if not exam.rows:
+        return None
+    return AccuracyResult(
+        rows=exam.rows,
+        before=exam.before,
+        after=exam.after,
+        lost=exam.test.lost,
+        gained=exam.test.gained,
+        p=exam.test.p,
+    )
+
+
+def _calibration(decided: Decided, held: Dataset) -> dict[str, str]:
+    scores = {f"held-out SQNR with {name}": f"{score:.2f} dB" for name, score in decided.scores.items()}
+    return {"data": held.name.removesuffix(" (held out)"), "method": decided.method, **scores}
+
+
+def _saturation(decided: Decided) -> list[str]:
+    """Which layers would differ on a CPU that adds pairs of products in 16 bits, and what was done about it."""
+    names = {layer.node: layer.name for layer in decided.network.layers}
+    lines = list[str]()
+    for node, one in decided.saturation.items():
+        if one.outputs:
+            repair = "unsigned weights" if node in decided.recipe.unsigned else "left as it is"
+            lines.append(
+                f"{names[node]}: {one.outputs:.2%} of outputs would be cut off by 16-bit sums, {one.exact:.1f} dB "
+                f"becoming {one.saturated:.1f}: {repair}"
+            )
+    return lines

@@ -1,0 +1,210 @@
+"""``quantize``: a float ONNX file becomes an integer one, with what runs in integers and what it cost, layer by layer.
+
+It joins the rooms of ``quantize`` to files and options, and measures nothing itself.
+"""
+
+from __future__ import annotations
+
+import math
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import onnx_ir as ir
+
+from gelu_deploy import artifact, provenance, runtime
+from gelu_deploy.arrays import Arrays
+from gelu_deploy.data import Dataset, open_data, random_data
+from gelu_deploy.errors import ModelError, UsageError
+from gelu_deploy.options import QuantizeOptions
+from gelu_deploy.progress import recorded, step
+from gelu_deploy.quantization import insert, reporting
+from gelu_deploy.quantization.calibration.cache import home
+from gelu_deploy.quantization.cpu import Cpu, target
+from gelu_deploy.quantization.deciding import Wishes, decide
+from gelu_deploy.quantization.half import half
+from gelu_deploy.quantization.judging import accuracy, noise
+from gelu_deploy.quantization.mixing import mixed, points, ranking
+from gelu_deploy.quantization.network import Network
+from gelu_deploy.quantization.prepare import prepared
+from gelu_deploy.quantization.reporting import Made
+from gelu_deploy.quantization.sensitivity import Effect
+from gelu_deploy.quantization.sidebyside import unsaturated
+from gelu_deploy.results import QuantizeResult
+from gelu_deploy.runtime.settings import KEY
+from gelu_deploy.source import require_onnx
+from gelu_deploy.tuning import tune
+
+SUFFIXES = {"int8": "int8", "dynamic-int8": "dynamic", "w8": "w8", "fp16": "fp16"}
+NEAR = 0.1
+"""Decibels that a runtime setting may cost at most."""
+
+
+def quantize(model: str, options: QuantizeOptions) -> QuantizeResult:
+    """Quantize an ONNX file; see :class:`QuantizeOptions`.
+
+    The file is not written where a layer that was quantized would run in float, where answers are not finite, or where
+    ``--max-drop`` cannot be held: the verdict is ``fail`` and says why.
+
+    Raises:
+        UsageError: Data are missing or do not fit, or options contradict each other.
+        ModelError: The file has nothing to quantize, or is quantized already.
+        OutputError: The output cannot be written.
+    """
+    _refuse_hopeless(options)
+    require_onnx(model)
+    cpu, path = target(options.target_cpu), _output(model, options)
+    with recorded() as seconds, artifact.stage(path, overwrite=options.overwrite or options.dry_run) as staged:
+        with step("read"):
+            network = prepared(model)
+            _refuse_integers(model, network)
+            inputs = runtime.Evaluation(ir.load(model), optimise=False).inputs
+            data = _data(model, options, inputs)
+            labelled = open_data(options.data, inputs, batch=options.batch) if options.data else None
+        fit, held = data.split()
+        made = _made(network, options, cpu, fit, held, labelled)
+        result = reporting.result(made, held, labelled)
+        result["source"], result["precision"], result["target_cpu"] = Path(model).name, options.precision, cpu.name
+        result["notes"] = [*network.notes, *_new(made, network), *data.notes, *result["notes"]]
+        result["verdict"], result["reason"] = _verdict(result, made.drop, options)
+        with step("write"):
+            whole = staged.write(made.model, _described(result, options, model))
+        result["bytes"] = {"before": _size(Path(model)), "after": _size(whole)}
+        if options.tune and result["verdict"] == "pass":
+            _tuned(whole, staged, held, made, result)
+        result["seconds"] = seconds
+        if result["verdict"] != "fail" and not options.dry_run:
+            result["files"] = [str(Path(path).with_name(file.name)) for file in staged.publish(result)]
+    return result
+
+
+def _refuse_hopeless(options: QuantizeOptions) -> None:
+    """What cannot be meant whatever the model is. Raises UsageError."""
+    if options.output is not None and not options.output.endswith(".onnx"):
+        raise UsageError(f"--output {options.output!r}: expected a file name that ends in .onnx")
+    if options.calib_data is None and not options.random_calibration:
+        raise UsageError(
+            "--calib-data is missing: ranges are measured on data like those that the model will see (X.npz, a folder "
+            "of .npy files or images, or FILE.py:NAME). Without any, --random-calibration measures them on noise."
+        )
+    if options.calib_data is not None and options.random_calibration:
+        raise UsageError("--calib-data and --random-calibration were both given: one of them says what to calibrate on")
+    if options.max_drop is not None:
+        points(options.max_drop)
+        if options.data is None:
+            raise UsageError(f"--max-drop {options.max_drop} is judged on labelled data: give some with --data")
+    if options.precision != "int8" and (options.max_drop is not None or options.sensitivity != "none"):
+        raise UsageError(f"--max-drop and --sensitivity are for --precision int8, not {options.precision}")
+
+
+def _output(model: str, options: QuantizeOptions) -> str:
+    return options.output or f"{Path(model).stem}.{SUFFIXES[options.precision]}.onnx"
+
+
+def _refuse_integers(path: str, network: Network) -> None:
+    known = {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "MatMulInteger", "QLinearMatMul"}
+    found = sorted({node.op_type for node in network.model.graph} & known)
+    if found:
+        raise ModelError(f"{Path(path).name} is quantized already: it has {', '.join(found)}. Give the float model.")
+
+
+def _data(model: str, options: QuantizeOptions, inputs: Any) -> Dataset:
+    if options.calib_data is None:
+        return random_data(model)
+    return open_data(options.calib_data, inputs, batch=options.batch)
+
+
+def _made(
+    network: Network, options: QuantizeOptions, cpu: Cpu, fit: Dataset, held: Dataset, labelled: Dataset | None
+) -> Made:
+    if options.precision != "int8":
+        with step("quantize"):
+            write = {"dynamic-int8": insert.dynamic, "w8": insert.weight_only, "fp16": half}[options.precision]
+            model = write(network)
+        return Made(network, model, model)
+    decided = decide(network, fit, held, cpu, _wishes(network, options))
+    effects, drop = list[Effect](), None
+    every, budget = options.sensitivity == "all", options.max_drop
+    if options.sensitivity != "none" or budget is not None:
+        with step("rank layers"):
+            effects = ranking(decided, fit, held, every=every, seconds=options.time_budget / 2)
+    if budget is not None and labelled is not None:
+        with step("leave layers in float"):
+            before = accuracy(network, labelled)
+            found = mixed(decided, effects, labelled, before, points(budget), options.time_budget / 2)
+            decided, drop = decided.with_recipe(found.recipe), (found.drop, found.met)
+    model = insert.static(decided.corrected, decided.recipe)
+    judged = model if target("auto") == cpu else insert.static(decided.corrected, unsaturated(decided.recipe))
+    return Made(decided.network, model, judged, decided, effects, drop)
+
+
+def _wishes(network: Network, options: QuantizeOptions) -> Wishes:
+    kept = {layer.node for layer in network.layers if any(fnmatchcase(layer.name, one) for one in options.exclude)}
+    return Wishes(
+        method=None if options.calib_method == "auto" else options.calib_method,
+        kept=frozenset(kept),
+        guard=options.guard_outliers,
+        correct=options.correct_bias,
+        cache=Path(options.calib_cache) if options.calib_cache is not None else home(),
+    )
+
+
+def _new(made: Made, network: Network) -> list[str]:
+    """What was noted since the network was made ready."""
+    last = network if made.decided is None else made.decided.corrected
+    return last.notes[len(network.notes) :] if last is not network else []
+
+
+def _verdict(result: QuantizeResult, drop: tuple[float, bool] | None, options: QuantizeOptions) -> tuple[str, str]:
+    if not math.isfinite(result["sqnr"]) and result["sqnr"] < 0:
+        return "fail", "answers are NaN or infinite where the float model's are not"
+    fallen = [layer["module"] for layer in result["layers"] if layer["reason"].startswith(reporting.FELL_BACK)]
+    if fallen:
+        return "fail", (
+            f"{len(fallen)} layers are quantized in the file and run in float, which is slower than no quantization: "
+            f"{', '.join(fallen[:5])}; leave them in float with --exclude"
+        )
+    if drop is not None and not drop[1]:
+        return "fail", f"the least that was lost is {drop[0]:.2f} points, more than --max-drop {options.max_drop}"
+    return "pass", ""
+
+
+def _described(result: QuantizeResult, options: QuantizeOptions, model: str) -> dict[str, Any]:
+    """Metadata of the artifact: what it was made from and how, and what came of it."""
+    asked = {name: getattr(options, name) for name in ("precision", "exclude", "calib_method", "max_drop")}
+    return {
+        "quantization": {
+            "source": result["source"],
+            "input_sha256": provenance.digest(model),
+            "versions": provenance.versions(),
+            "target_cpu": result["target_cpu"],
+            "calibration": result["calibration"],
+            "options": asked,
+            "sqnr": result["sqnr"],
+            "integer_share": result["integer_share"],
+        },
+        "verdict": {"verdict": result["verdict"], "stages": []},
+    }
+
+
+def _tuned(path: Path, staged: artifact.Stage, held: Dataset, made: Made, result: QuantizeResult) -> None:
+    """Measure which settings of the runtime the model is fastest with, and store them with it."""
+    with step("tune"):
+        feeds = next(iter(held)).take(slice(0, 1)).inputs if held.divisible else next(iter(held)).inputs
+        with made.network.showing((), optimise=True) as run:
+            wanted = run(feeds)
+
+        def same(own: Arrays, other: Arrays) -> bool:
+            return noise([(wanted, other)]) >= noise([(wanted, own)]) - NEAR
+
+        found = tune(path, feeds, same)
+    staged.amend({KEY: found.settings.to_json()})
+    ratios = {f"tried {name}": "{:.3f} ({:.3f} to {:.3f})".format(*spread) for name, spread in found.tried.items()}
+    took = f"{found.base:.3g}" if found.chosen == found.base else f"{found.chosen:.3g} instead of {found.base:.3g}"
+    result["runtime"] = {"settings": str(found.settings), "milliseconds": took, **ratios}
+
+
+def _size(path: Path) -> int:
+    """Bytes of a model and of its weights beside it."""
+    names = artifact.metadata(path).get("files", {})
+    return path.stat().st_size + sum(path.with_name(n).stat().st_size for n in names if n.endswith(".data"))
