@@ -204,10 +204,11 @@ class QuantizeOptions:
     """Scale or split the widest channels after a GELU where that helps on held-out batches."""
 
     data: str | None = None
-    """Labelled data, in the same forms, on which --max-drop is judged and accuracy is told."""
+    """Labelled data, in the same forms, on which --max-drop is judged and accuracy is told; default: held-out data."""
 
     max_drop: str | None = None
-    """Largest loss of accuracy, e.g. 0.5% (points); as few layers as possible are then left in float to hold it."""
+    """Largest loss of accuracy, e.g. 0.5% (points), held by leaving as few layers as possible in float; without labels
+    the float model's own answers count as the right ones."""
 
     sensitivity: Literal["none", "layers", "all"] = "none"
     """Rank the layers by what each does to the answers alone; all: every operator that default INT8 would take."""

@@ -103,18 +103,39 @@ def compared(network: Network, model: ir.Model, data: Dataset) -> Compared:
     return found
 
 
-def accuracy(model: ir.Model | Network, data: Dataset) -> float:
-    """Share of labelled rows whose class the first output has right."""
-    run = model.showing((), optimise=True) if isinstance(model, Network) else runtime.Evaluation(model, optimise=True)
-    right, rows = 0, 0
-    with run:
-        for batch in data:
-            predicted = metrics.predictions(next(iter(run(batch.inputs).values())))
-            labels = _labels(batch, predicted, data.name)
-            if labels is None:
-                raise UsageError(f"{data.name} has no labels; accuracy needs some, e.g. an array 'labels' in the .npz")
-            right, rows = right + int(np.sum(predicted == labels)), rows + predicted.size
-    return right / rows
+class Exam:
+    """Points that an integer model loses on some data: of accuracy where all rows have labels, else of agreement.
+
+    Without labels the float network's own answers are the right ones.
+
+    Raises:
+        UsageError: The first output has no classes, or labels do not fit it.
+    """
+
+    def __init__(self, network: Network, data: Dataset) -> None:
+        self._data = data
+        answered, labels = list[Array](), list[Array | None]()
+        with network.showing((), optimise=True) as run:
+            for batch in data:
+                first = next(iter(run(batch.inputs).values()))
+                if not has_classes(first):
+                    raise UsageError("the first output is not classes, so that no accuracy can be told from it")
+                answered.append(metrics.predictions(first))
+                labels.append(_labels(batch, answered[-1], data.name))
+        known = [one for one in labels if one is not None]
+        self.labelled = len(known) == len(labels)
+        self._truth = known if self.labelled else answered
+        self._before = self._right(answered)
+
+    def __call__(self, model: ir.Model) -> float:
+        """Points lost, negative where some are gained."""
+        with runtime.Evaluation(model, optimise=True) as run:
+            got = [metrics.predictions(next(iter(run(batch.inputs).values()))) for batch in self._data]
+        return 100 * (self._before - self._right(got))
+
+    def _right(self, answered: list[Array]) -> float:
+        right = sum(int(np.sum(one == truth)) for one, truth in zip(answered, self._truth, strict=True))
+        return right / max(1, sum(one.size for one in answered))
 
 
 def has_classes(output: Array) -> bool:

@@ -16,7 +16,7 @@ from gelu_deploy.errors import UsageError
 from gelu_deploy.quantization.calibration import observe, ranges
 from gelu_deploy.quantization.deciding import Decided
 from gelu_deploy.quantization.insert import static
-from gelu_deploy.quantization.judging import JUDGED, accuracy
+from gelu_deploy.quantization.judging import JUDGED, Exam
 from gelu_deploy.quantization.sensitivity import Effect, Mixed, default_operators, fewest_float, rank, read_and_made
 from gelu_deploy.quantization.sidebyside import unsaturated
 
@@ -54,17 +54,14 @@ def ranking(decided: Decided, fit: Dataset, held: Dataset, *, every: bool, secon
     return rank(network, recipe, names, batches, seconds=end - time.monotonic())
 
 
-def mixed(
-    decided: Decided, effects: Sequence[Effect], data: Dataset, before: float, budget: float, seconds: float
-) -> Mixed:
-    """The recipe with the fewest layers in float that loses at most ``budget`` points of float's accuracy, ``before``.
+def mixed(decided: Decided, effects: Sequence[Effect], exam: Exam, budget: float, seconds: float) -> Mixed:
+    """The recipe with the fewest layers in float that loses at most ``budget`` points.
 
     Args:
         decided: The static recipe.
         effects: From :func:`ranking`; layers that it did not reach in time come last.
-        data: Labelled.
-        before: Share of its rows that float has right.
-        budget: Points of accuracy.
+        exam: What is lost.
+        budget: Points of accuracy, or of agreement.
         seconds: Time to stop after.
     """
     layers = {layer.node for layer in decided.network.layers} - decided.recipe.kept
@@ -73,7 +70,7 @@ def mixed(
     return fewest_float(
         decided.recipe,
         worst,
-        lambda recipe: 100 * (before - accuracy(static(decided.corrected, unsaturated(recipe)), data)),
+        lambda recipe: exam(static(decided.corrected, unsaturated(recipe))),
         budget,
         seconds=seconds,
     )

@@ -59,13 +59,13 @@ def result(made: Made, held: Dataset, labelled: Dataset | None) -> QuantizeResul
         labelled: Data with labels, for the accuracy.
     """
     network, decided = made.network, made.decided
+    first = next(iter(held))
     with step("load in the runtime"):
-        found = coverage(made.model, network.layers)
+        found = coverage(made.model, network.layers, first.inputs)
     with step("compare"):
         beside = compared(network, made.judged, held)
         exam = beside if labelled is None else compared(network, made.judged, labelled)
         rows = quality.report(network, made.judged, (b.inputs for b in islice(held, JUDGED))) if decided else []
-    first = next(iter(held))
     return QuantizeResult(
         schema=SCHEMA,
         source="",

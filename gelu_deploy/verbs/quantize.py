@@ -23,12 +23,12 @@ from gelu_deploy.quantization.calibration.cache import home
 from gelu_deploy.quantization.cpu import Cpu, target
 from gelu_deploy.quantization.deciding import Wishes, decide
 from gelu_deploy.quantization.half import half
-from gelu_deploy.quantization.judging import accuracy, noise
+from gelu_deploy.quantization.judging import Exam, noise
 from gelu_deploy.quantization.mixing import mixed, points, ranking
 from gelu_deploy.quantization.network import Network
 from gelu_deploy.quantization.prepare import prepared
 from gelu_deploy.quantization.reporting import Made
-from gelu_deploy.quantization.sensitivity import Effect
+from gelu_deploy.quantization.sensitivity import Effect, Mixed
 from gelu_deploy.quantization.sidebyside import unsaturated
 from gelu_deploy.results import QuantizeResult
 from gelu_deploy.runtime.settings import KEY
@@ -82,7 +82,7 @@ def _refuse_hopeless(options: QuantizeOptions) -> None:
     """What cannot be meant whatever the model is. Raises UsageError."""
     if options.output is not None and not options.output.endswith(".onnx"):
         raise UsageError(f"--output {options.output!r}: expected a file name that ends in .onnx")
-    if options.calib_data is None and not options.random_calibration:
+    if options.precision == "int8" and options.calib_data is None and not options.random_calibration:
         raise UsageError(
             "--calib-data is missing: ranges are measured on data like those that the model will see (X.npz, a folder "
             "of .npy files or images, or FILE.py:NAME). Without any, --random-calibration measures them on noise."
@@ -91,8 +91,6 @@ def _refuse_hopeless(options: QuantizeOptions) -> None:
         raise UsageError("--calib-data and --random-calibration were both given: one of them says what to calibrate on")
     if options.max_drop is not None:
         points(options.max_drop)
-        if options.data is None:
-            raise UsageError(f"--max-drop {options.max_drop} is judged on labelled data: give some with --data")
     if options.precision != "int8" and (options.max_drop is not None or options.sensitivity != "none"):
         raise UsageError(f"--max-drop and --sensitivity are for --precision int8, not {options.precision}")
 
@@ -119,8 +117,10 @@ def _made(
 ) -> Made:
     if options.precision != "int8":
         with step("quantize"):
-            write = {"dynamic-int8": insert.dynamic, "w8": insert.weight_only, "fp16": half}[options.precision]
-            model = write(network)
+            if options.precision == "dynamic-int8":
+                model = insert.dynamic(network, "u8" if cpu.saturates else "s8")
+            else:
+                model = {"w8": insert.weight_only, "fp16": half}[options.precision](network)
         return Made(network, model, model)
     decided = decide(network, fit, held, cpu, _wishes(network, options))
     effects, drop = list[Effect](), None
@@ -128,11 +128,12 @@ def _made(
     if options.sensitivity != "none" or budget is not None:
         with step("rank layers"):
             effects = ranking(decided, fit, held, every=every, seconds=options.time_budget / 2)
-    if budget is not None and labelled is not None:
+    if budget is not None:
         with step("leave layers in float"):
-            before = accuracy(network, labelled)
-            found = mixed(decided, effects, labelled, before, points(budget), options.time_budget / 2)
+            exam = Exam(network, labelled or held)
+            found = mixed(decided, effects, exam, points(budget), options.time_budget / 2)
             decided, drop = decided.with_recipe(found.recipe), (found.drop, found.met)
+            decided.corrected.notes.append(_told(exam, found, len(decided.recipe.kept)))
     model = insert.static(decided.corrected, decided.recipe)
     judged = model if target("auto") == cpu else insert.static(decided.corrected, unsaturated(decided.recipe))
     return Made(decided.network, model, judged, decided, effects, drop)
@@ -147,6 +148,11 @@ def _wishes(network: Network, options: QuantizeOptions) -> Wishes:
         correct=options.correct_bias,
         cache=Path(options.calib_cache) if options.calib_cache is not None else home(),
     )
+
+
+def _told(exam: Exam, found: Mixed, kept: int) -> str:
+    what = "points of accuracy" if exam.labelled else "points of agreement with the float model (there are no labels)"
+    return f"{kept} layers left in float: {found.drop:.2f} {what} lost, after {len(found.tried)} trials"
 
 
 def _new(made: Made, network: Network) -> list[str]:
