@@ -138,7 +138,10 @@ class RunResult(TypedDict):
 
 
 class LayerResult(TypedDict):
-    """One layer of a quantized model; decibels are NaN where nothing was measured."""
+    """One layer of a quantized model; what was not measured is NaN.
+
+    ``cut_off`` is the share of its outputs that 16-bit sums would change, had nothing been done about it.
+    """
 
     module: str
     node: str
@@ -148,6 +151,7 @@ class LayerResult(TypedDict):
     macs: int
     sqnr_alone: float
     sqnr: float
+    cut_off: float
     reason: str
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +18,13 @@ Golden = Callable[[str, str], None]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--regenerate", action="store_true", help="write the golden texts anew instead of comparing")
+
+
+def pytest_runtest_teardown() -> None:
+    """torch makes its table of translations anew at every export, in 0.7 s; once it is imported, one is made."""
+    module = sys.modules.get("torch.onnx._internal.exporter._registration")
+    if module is not None and not hasattr(module.ONNXRegistry.from_torchlib, "cache_info"):
+        module.ONNXRegistry.from_torchlib = staticmethod(functools.cache(module.ONNXRegistry.from_torchlib))
 
 
 @pytest.fixture(scope="session")

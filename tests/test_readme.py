@@ -25,15 +25,18 @@ def folder(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_commands_run_in_order_and_the_session_is_the_one_shown(root: Path, folder: Path) -> None:
     readme = (root / "README.md").read_text()
-    commands = [line.partition("#")[0] for block in blocks(readme, "sh") for line in block.splitlines()]
-    ours = [shlex.split(line) for line in commands if line.startswith("python -m gelu_deploy")]
-    assert [command[3] for command in ours] == ["export", "inspect", "check", "run", "doctor", "check"]
+    commands = [line for block in blocks(readme, "sh") for line in block.replace("\\\n", " ").splitlines()]
+    ours = [shlex.split(line, comments=True) for line in commands if line.startswith("python -m gelu_deploy")]
+    verbs = [command[3] for command in ours]
+    assert verbs == ["export", "inspect", "check", "run", "doctor", "check", "survey", "quantize"]
     printed = [
         subprocess.run([sys.executable, *command[1:]], cwd=folder, check=True, capture_output=True, text=True).stdout
         for command in ours
     ]
-    (shown,) = blocks(readme, "text")
-    assert _words(shown) == _words(printed[0])
+    shown = dict(zip(("export", "survey", "quantize"), blocks(readme, "text"), strict=True))
+    for verb, text in shown.items():
+        wanted, got = _words(text), _words(printed[verbs.index(verb)])
+        assert (got[: len(wanted)] if verb == "survey" else got) == wanted, verb  # what its columns mean is left out
 
     for code in blocks(readme, "python"):
         if "fastapi" not in code:
@@ -48,6 +51,6 @@ def test_links_and_scripts_exist(root: Path) -> None:
 
 
 def _words(text: str) -> list[str]:
-    """What a run prints, without the times and numbers that differ from machine to machine."""
-    text = re.sub(r"^seconds .*\n(?: .*\n)*", "", text, flags=re.MULTILINE)
+    """What a run prints, without the times, numbers and choices that differ from machine to machine."""
+    text = re.sub(r"^(seconds|calibration|notes) .*\n(?: .*\n)*", "", text, flags=re.MULTILINE)
     return re.findall(r"[A-Za-z_]{2,}", re.sub(r"-[0-9a-f]{12}\.|\de-?\d", " ", text))

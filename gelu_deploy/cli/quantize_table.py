@@ -16,24 +16,32 @@ from gelu_deploy.results import AccuracyResult, LayerResult, LobeResult, Quantiz
 
 ROWS_SHOWN = 24
 RANKED_SHOWN = 10
+SCORE = "held-out SQNR with "
 
 
 def render(result: QuantizeResult) -> list[RenderableType]:
     """Facts, layers, lobes and the ranking; the verdict is added by who calls."""
-    parts: list[RenderableType] = [layout.facts(_facts(result)), _layers(result["layers"])]
+    parts: list[RenderableType] = [layout.facts(_facts(result)), *_layers(result["layers"])]
     parts += [_lobes(result["lobes"])] if result["lobes"] else []
     parts += [_ranking(result["sensitivity"])] if result["sensitivity"] else []
     return [*parts, layout.facts(_outcome(result))]
 
 
 def _facts(result: QuantizeResult) -> list[tuple[str, str]]:
-    calibration = ", ".join(f"{name} {text}" for name, text in result["calibration"].items())
     return [
         ("source", result["source"]),
         ("precision", f"{result['precision']} for {result['target_cpu']}"),
-        *([("calibration", calibration)] if calibration else []),
+        *_calibration(result["calibration"]),
         *(("" if place else "notes", note) for place, note in enumerate(result["notes"])),
     ]
+
+
+def _calibration(said: Mapping[str, str]) -> Iterable[tuple[str, str]]:
+    if not said:
+        return
+    yield "calibration", f"{said['data']}, ranges by {said['method']}"
+    scores = [f"{name.removeprefix(SCORE)} {text}" for name, text in said.items() if name.startswith(SCORE)]
+    yield "", f"{SCORE}{', '.join(scores)}"
 
 
 def _outcome(result: QuantizeResult) -> list[tuple[str, str]]:
@@ -44,7 +52,7 @@ def _outcome(result: QuantizeResult) -> list[tuple[str, str]]:
         ("in integer kernels", f"{result['integer_share']:.1%} of the multiplications"),
         ("held-out data", f"SQNR {_decibels(result['sqnr'])} dB{same}"),
         *([("labelled data", _accuracy(result["accuracy"]))] if result["accuracy"] else []),
-        *([("size", f"{size['before'] / 1e6:.1f} MB -> {size['after'] / 1e6:.1f} MB")] if size else []),
+        *([("size", f"{_bytes(size['before'])} -> {_bytes(size['after'])}")] if size else []),
         *((("" if place else "what keeps it slow"), cause) for place, cause in enumerate(result["causes"])),
         *((f"runtime {name}" if name != "settings" else "runtime", text) for name, text in _tuned(result["runtime"])),
         *([("seconds", seconds)] if seconds else []),
@@ -62,7 +70,8 @@ def _accuracy(exam: AccuracyResult) -> str:
     )
 
 
-def _layers(layers: list[LayerResult]) -> RenderableType:
+def _layers(layers: list[LayerResult]) -> list[RenderableType]:
+    """The table, and below it why layers are not integer, each reason once."""
     rows = [
         (
             one["module"],
@@ -70,11 +79,20 @@ def _layers(layers: list[LayerResult]) -> RenderableType:
             ", ".join(one["kernels"]) or "-",
             _decibels(one["sqnr_alone"]),
             _decibels(one["sqnr"]),
-            one["reason"],
         )
         for one in _together(layers)
     ]
-    return layout.table(["layer", "operator", "kernel", "<alone dB", "<in place dB", ""], rows)
+    reasons: dict[str, list[str]] = {}
+    for one in layers:
+        if one["reason"]:
+            reasons.setdefault(one["reason"], []).append(one["module"])
+    table = layout.table(["layer", "operator", "kernel", "<alone dB", "<in place dB"], rows)
+    named = [(_named(modules), reason) for reason, modules in reasons.items()]
+    return [table, layout.facts(named)] if named else [table]
+
+
+def _named(modules: list[str]) -> str:
+    return modules[0] if len(modules) == 1 else ", ".join(dict.fromkeys(map(_pattern, modules)))
 
 
 def _together(layers: list[LayerResult]) -> list[LayerResult]:
@@ -107,6 +125,10 @@ def _lobes(lobes: list[LobeResult]) -> RenderableType:
 def _ranking(effects: list[SensitivityResult]) -> RenderableType:
     rows = [(one["module"] or one["node"], layout.number(one["kl"]), f"{one['agreement']:.1%}") for one in effects]
     return layout.table(["quantized alone, worst first", "<divergence", "<same answers"], rows[:RANKED_SHOWN])
+
+
+def _bytes(count: int) -> str:
+    return f"{count / 1e6:.1f} MB" if count >= 1e5 else f"{count / 1e3:.1f} kB"
 
 
 def _decibels(value: float | None) -> str:

@@ -53,7 +53,7 @@ def _export(result: ExportResult) -> list[RenderableType]:
     ]
 
 
-def _dry(result: ExportResult) -> str:
+def _dry(result: ExportResult | QuantizeResult) -> str:
     return "" if result["files"] or result["verdict"] == "fail" else ", as --dry-run says"
 
 
@@ -93,7 +93,8 @@ def _run(result: RunResult) -> list[RenderableType]:
 
 
 def _quantize(result: QuantizeResult) -> list[RenderableType]:
-    return [*quantize_table.render(result), _verdict(result["verdict"], result["reason"], _written(result["files"]))]
+    files = _written(result["files"]) + _dry(result)
+    return [*quantize_table.render(result), _verdict(result["verdict"], result["reason"], files)]
 
 
 def _doctor(result: DoctorResult) -> list[RenderableType]:

@@ -68,7 +68,7 @@ def random_data(path: str, count: int = 8) -> Dataset:
 
     original = OnnxOriginal(path, {}, {})
     batches = [Batch(original.random(seed)) for seed in range(count)]
-    notes = [f"random values, seeds 0 to {count - 1}: ranges are those of noise, not of real data"]
+    notes = [f"random values, seeds 0 to {count - 1}: what is measured on them says nothing of your data"]
     return Dataset(f"{count} random batches", lambda: batches, divisible=False, batches=count, notes=notes)
 
 

@@ -55,9 +55,16 @@ def archive(path: Path, wanted: Plan) -> Iterator[Batch]:
 
 
 def contents(path: Path, wanted: Plan) -> tuple[int | None, list[str]]:
-    """Rows of an ``.npz``, where that is known, and the names in it that are neither inputs nor labels."""
+    """Rows of an ``.npz``, where that is known, and the names in it that are neither inputs nor labels.
+
+    Raises UsageError where an input is not there.
+    """
     with _archive(path) as found, ExitStack() as stack:
         label = _label(found, wanted)
+        missing = [name for name in wanted.inputs if name not in found]
+        if missing:
+            has = ", ".join(map(repr, found)) or "none"
+            raise UsageError(f"{path} has no array {missing[0]!r}, an input of the model; it has {has}.")
         unknown = [name for name in found if name not in wanted.inputs and name != label]
         member = next((_member(found, name, stack) for name in wanted.inputs if name in found), None)
         return (member.shape[0] if member and wanted.batched else None), unknown
@@ -89,9 +96,10 @@ def listed(path: Path, wanted: Plan) -> list[dict[str, Path]]:
         strange = sorted(set(found) ^ set(first))
         if not found or strange:
             lack = f"{strange[0]} is not in all of them" if found else f"there is no file {name}/*.npy"
+            plain = ".npy files or pictures in it, or " if len(wanted.inputs) == 1 else ""
             raise UsageError(
-                f"{path}: {lack}. Expected a folder for each input, {', '.join(names)}, and in each .npy files of the "
-                "same names."
+                f"{path}: {lack}. Expected {plain}a folder for each input, {', '.join(names)}, and in each .npy files "
+                "of the same names."
             )
     return [{name: found[file] for name, found in files.items()} for file in first]
 

@@ -94,7 +94,8 @@ def _cause(kind: str, ones: Sequence[Covered], words: str, total: int) -> Cause:
 
 def _between(islands: Sequence[set[ir.Node]]) -> str:
     kinds = Counter(node.op_type for island in islands for node in island if node.op_type not in MOVES)
-    named = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common(4)) or "nothing but moves"
+    most = sorted(kinds.items(), key=lambda item: (-item[1], item[0]))[:4]
+    named = ", ".join(f"{count} {kind}" for kind, count in most) or "nothing but moves"
     s = "s" * (len(islands) > 1)
     return f"{len(islands)} float island{s} between integer operators, with a pass to float and one back each ({named})"
 

@@ -7,7 +7,7 @@ A GELU's output is mostly above zero, so what its layer's weights lose in roundi
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import numpy as np
 
@@ -40,6 +40,20 @@ def corrected(network: Network, recipe: Recipe, data: Iterable[Arrays], judge: J
         return network
     better.notes.append(f"bias correction of {len(shifts)} layers: {before:.2f} dB became {after:.2f}")
     return better
+
+
+def restored(better: Network, network: Network, kept: Collection[str]) -> Network:
+    """``better``, which :func:`corrected` made of ``network``, with the own biases of layers that stay float after all.
+
+    They make no mean error that a bias could make up for.
+    """
+    edit, own = Edit(better), {layer.node: layer for layer in network.layers}
+    for layer in better.layers:
+        before = own[layer.node]
+        if layer.node in kept and layer.bias != before.bias:
+            bias = network.array(before.bias) if before.bias else np.zeros_like(better.array(layer.bias))
+            edit.change(layer, bias=edit.give(edit.node(layer.node), 2, bias, f"{layer.node}.bias"))
+    return edit.done()
 
 
 def mean_errors(network: Network, recipe: Recipe, data: Iterable[Arrays]) -> dict[str, Array]:

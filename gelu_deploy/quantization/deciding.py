@@ -16,7 +16,7 @@ from gelu_deploy.arrays import Arrays
 from gelu_deploy.data import Dataset
 from gelu_deploy.progress import step
 from gelu_deploy.quantization.calibration import Method, Observation, calibrated, choose, observe, ranges
-from gelu_deploy.quantization.correct import corrected
+from gelu_deploy.quantization.correct import corrected, restored
 from gelu_deploy.quantization.cpu import Cpu
 from gelu_deploy.quantization.insert import needed, static
 from gelu_deploy.quantization.judging import JUDGED, Judge
@@ -67,7 +67,7 @@ class Decided:
 
     def with_recipe(self, recipe: Recipe) -> Decided:
         """The same with other layers in float."""
-        return replace(self, recipe=recipe)
+        return replace(self, recipe=recipe, corrected=restored(self.corrected, self.network, recipe.kept))
 
 
 def decide(network: Network, fit: Dataset, held: Dataset, cpu: Cpu, wishes: Wishes) -> Decided:

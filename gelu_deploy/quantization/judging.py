@@ -150,7 +150,11 @@ def _judge(found: Compared, before: Array, after: Array, labels: Array) -> None:
 
 
 def _labels(batch: Batch, predicted: Array, name: str) -> Array | None:
-    if batch.labels is not None and batch.labels.shape != predicted.shape:
+    if batch.labels is None:
+        return None
+    if batch.labels.dtype.kind not in "biuf":
+        raise UsageError(f"{name}: labels came as {batch.labels.dtype}, expected the numbers of the classes, from 0 on")
+    if batch.labels.shape != predicted.shape:
         raise UsageError(
             f"{name}: labels came with shape {batch.labels.shape}, the first output gives classes of shape "
             f"{predicted.shape}; give one class for each"

@@ -17,6 +17,7 @@ from gelu_deploy.quantization.calibration import observe, ranges
 from gelu_deploy.quantization.deciding import Decided
 from gelu_deploy.quantization.insert import static
 from gelu_deploy.quantization.judging import JUDGED, Exam
+from gelu_deploy.quantization.network import Recipe
 from gelu_deploy.quantization.sensitivity import Effect, Mixed, default_operators, fewest_float, rank, read_and_made
 from gelu_deploy.quantization.sidebyside import unsaturated
 
@@ -43,7 +44,7 @@ def ranking(decided: Decided, fit: Dataset, held: Dataset, *, every: bool, secon
         every: Whether all operators are ranked, or the layers only.
         seconds: Time to stop after.
     """
-    network, recipe, end = decided.corrected, unsaturated(decided.recipe), time.monotonic() + seconds
+    network, recipe, end = decided.network, unsaturated(decided.recipe), time.monotonic() + seconds
     batches = [batch.inputs for batch in islice(held, JUDGED)]
     names = [layer.node for layer in network.layers if layer.node not in recipe.kept]
     if every:
@@ -67,10 +68,8 @@ def mixed(decided: Decided, effects: Sequence[Effect], exam: Exam, budget: float
     layers = {layer.node for layer in decided.network.layers} - decided.recipe.kept
     worst = [effect.node for effect in effects if effect.node in layers]
     worst += [layer.node for layer in decided.network.layers if layer.node in layers - set(worst)]
-    return fewest_float(
-        decided.recipe,
-        worst,
-        lambda recipe: exam(static(decided.corrected, unsaturated(recipe))),
-        budget,
-        seconds=seconds,
-    )
+
+    def lost(recipe: Recipe) -> float:
+        return exam(static(decided.with_recipe(recipe).corrected, unsaturated(recipe)))
+
+    return fewest_float(decided.recipe, worst, lost, budget, seconds=seconds)

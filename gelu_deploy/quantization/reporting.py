@@ -6,7 +6,7 @@ It asks coverage, quality and judging, and decides nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -21,6 +21,7 @@ from gelu_deploy.quantization.deciding import Decided
 from gelu_deploy.quantization.judging import JUDGED, Compared, compared
 from gelu_deploy.quantization.network import Network
 from gelu_deploy.quantization.quality import LayerQuality
+from gelu_deploy.quantization.saturation import Saturation
 from gelu_deploy.quantization.sensitivity import Effect
 from gelu_deploy.results import AccuracyResult, LayerResult, LobeResult, QuantizeResult, SensitivityResult
 
@@ -72,7 +73,7 @@ def result(made: Made, held: Dataset, labelled: Dataset | None) -> QuantizeResul
         precision="",
         target_cpu="",
         calibration={} if decided is None else _calibration(decided, held),
-        layers=_layers(found, rows),
+        layers=_layers(found, rows, {} if decided is None else decided.saturation),
         lobes=[
             LobeResult(module=row.module, codes_below_zero=row.codes_below_zero, sqnr=row.lobe)
             for row in rows
@@ -98,7 +99,7 @@ def result(made: Made, held: Dataset, labelled: Dataset | None) -> QuantizeResul
     )
 
 
-def _layers(found: Coverage, rows: Sequence[LayerQuality]) -> list[LayerResult]:
+def _layers(found: Coverage, rows: Sequence[LayerQuality], saturation: Mapping[str, Saturation]) -> list[LayerResult]:
     by_node = {row.node: row for row in rows}
     made = list[LayerResult]()
     for one in (*found.layers, *found.others):
@@ -113,6 +114,7 @@ def _layers(found: Coverage, rows: Sequence[LayerQuality]) -> list[LayerResult]:
                 macs=one.macs,
                 sqnr_alone=row.alone if row else math.nan,
                 sqnr=row.accumulated if row else math.nan,
+                cut_off=saturation[one.node].outputs if one.node in saturation else math.nan,
                 reason=one.reason,
             )
         )
@@ -138,14 +140,16 @@ def _calibration(decided: Decided, held: Dataset) -> dict[str, str]:
 
 
 def _saturation(decided: Decided) -> list[str]:
-    """Which layers would differ on a CPU that adds pairs of products in 16 bits, and what was done about it."""
-    names = {layer.node: layer.name for layer in decided.network.layers}
-    lines = list[str]()
-    for node, one in decided.saturation.items():
-        if one.outputs:
-            repair = "unsigned weights" if node in decided.recipe.unsigned else "left as it is"
-            lines.append(
-                f"{names[node]}: {one.outputs:.2%} of outputs would be cut off by 16-bit sums, {one.exact:.1f} dB "
-                f"becoming {one.saturated:.1f}: {repair}"
-            )
-    return lines
+    """What pairs of products in 16 bits would do, and what was done about it; by layer it is in their rows."""
+    names = {layer.node: layer.name for layer in decided.network.layers if layer.node not in decided.recipe.kept}
+    cut = {node: one for node, one in decided.saturation.items() if one.outputs and node in names}
+    if not cut:
+        return []
+    node, worst = max(cut.items(), key=lambda item: item[1].loss)
+    repaired = sum(one in decided.recipe.unsigned for one in cut)
+    line = (
+        f"16-bit sums would cut off outputs in {len(cut)} of {len(names)} layers; {repaired} of them have unsigned "
+        f"weights, which avoids it; worst in {names[node]}: {worst.outputs:.2%} of its outputs, {worst.exact:.1f} dB "
+        f"becoming {worst.saturated:.1f}"
+    )
+    return [line]

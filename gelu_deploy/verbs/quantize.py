@@ -6,6 +6,8 @@ It joins the rooms of ``quantize`` to files and options, and measures nothing it
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from gelu_deploy import artifact, provenance, runtime
 from gelu_deploy.arrays import Arrays
 from gelu_deploy.data import Dataset, open_data, random_data
 from gelu_deploy.errors import ModelError, UsageError
+from gelu_deploy.graph.opening import read
 from gelu_deploy.options import QuantizeOptions
 from gelu_deploy.progress import recorded, step
 from gelu_deploy.quantization import insert, reporting
@@ -38,17 +41,22 @@ from gelu_deploy.tuning import tune
 SUFFIXES = {"int8": "int8", "dynamic-int8": "dynamic", "w8": "w8", "fp16": "fp16"}
 NEAR = 0.1
 """Decibels that a runtime setting may cost at most."""
+INTEGERS = {
+    "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "MatMulInteger", "ConvInteger", "QLinearMatMul",
+    "QLinearConv", "DynamicQuantizeMatMul", "QGemm", "MatMulNBits",
+}  # fmt: skip
+"""Operators that a float model has none of."""
 
 
 def quantize(model: str, options: QuantizeOptions) -> QuantizeResult:
     """Quantize an ONNX file; see :class:`QuantizeOptions`.
 
-    The file is not written where a layer that was quantized would run in float, where answers are not finite, or where
-    ``--max-drop`` cannot be held: the verdict is ``fail`` and says why.
+    The file is not written where a layer that was quantized would run in float or none runs in integers, where answers
+    are not finite, or where ``--max-drop`` cannot be held: the verdict is ``fail`` and says why.
 
     Raises:
         UsageError: Data are missing or do not fit, or options contradict each other.
-        ModelError: The file has nothing to quantize, or is quantized already.
+        ModelError: The file is damaged, has nothing to quantize, or is quantized already; the data are not finite.
         OutputError: The output cannot be written.
     """
     _refuse_hopeless(options)
@@ -56,16 +64,24 @@ def quantize(model: str, options: QuantizeOptions) -> QuantizeResult:
     cpu, path = target(options.target_cpu), _output(model, options)
     with recorded() as seconds, artifact.stage(path, overwrite=options.overwrite or options.dry_run) as staged:
         with step("read"):
+            artifact.verify(model)
+            given = read(model)
+            _refuse_integers(model, given)
             network = prepared(model)
-            _refuse_integers(model, network)
-            inputs = runtime.Evaluation(ir.load(model), optimise=False).inputs
+            inputs = runtime.Evaluation(given, optimise=False).inputs
             data = _data(model, options, inputs)
             labelled = open_data(options.data, inputs, batch=options.batch) if options.data else None
         fit, held = data.split()
         made = _made(network, options, cpu, fit, held, labelled)
         result = reporting.result(made, held, labelled)
         result["source"], result["precision"], result["target_cpu"] = Path(model).name, options.precision, cpu.name
-        result["notes"] = [*network.notes, *_new(made, network), *data.notes, *result["notes"]]
+        result["notes"] = [
+            *network.notes,
+            *_idle(options.exclude, [layer.name for layer in network.layers]),
+            *_new(made, network),
+            *data.notes,
+            *result["notes"],
+        ]
         result["verdict"], result["reason"] = _verdict(result, made.drop, options)
         with step("write"):
             whole = staged.write(made.model, _described(result, options, model))
@@ -88,22 +104,34 @@ def _refuse_hopeless(options: QuantizeOptions) -> None:
             "of .npy files or images, or FILE.py:NAME). Without any, --random-calibration measures them on noise."
         )
     if options.calib_data is not None and options.random_calibration:
-        raise UsageError("--calib-data and --random-calibration were both given: one of them says what to calibrate on")
+        raise UsageError("--calib-data and --random-calibration were both given: leave one of them out")
     if options.max_drop is not None:
         points(options.max_drop)
+    if not options.time_budget > 0:
+        raise UsageError(f"--time-budget {options.time_budget:g}: expected seconds, more than 0")
     if options.precision != "int8" and (options.max_drop is not None or options.sensitivity != "none"):
         raise UsageError(f"--max-drop and --sensitivity are for --precision int8, not {options.precision}")
 
 
 def _output(model: str, options: QuantizeOptions) -> str:
-    return options.output or f"{Path(model).stem}.{SUFFIXES[options.precision]}.onnx"
+    path = options.output or f"{Path(model).stem}.{SUFFIXES[options.precision]}.onnx"
+    if Path(path).resolve() == Path(model).resolve():
+        raise UsageError(f"--output {path} is the float model itself, which is needed again; name another file")
+    return path
 
 
-def _refuse_integers(path: str, network: Network) -> None:
-    known = {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "MatMulInteger", "QLinearMatMul"}
-    found = sorted({node.op_type for node in network.model.graph} & known)
+def _refuse_integers(path: str, model: ir.Model) -> None:
+    """Raises ModelError for what has integers already."""
+    found = sorted({node.op_type for node in model.graph.all_nodes()} & INTEGERS)
     if found:
         raise ModelError(f"{Path(path).name} is quantized already: it has {', '.join(found)}. Give the float model.")
+
+
+def _idle(patterns: Sequence[str], names: Sequence[str]) -> list[str]:
+    """A note for every ``--exclude`` that no layer matches."""
+    there = ", ".join(dict.fromkeys(re.sub(r"\d+", "*", name) for name in names))
+    idle = [pattern for pattern in patterns if not any(fnmatchcase(name, pattern) for name in names)]
+    return [f"--exclude {pattern} matches no layer; they are {there}" for pattern in idle]
 
 
 def _data(model: str, options: QuantizeOptions, inputs: Any) -> Dataset:
@@ -133,7 +161,7 @@ def _made(
             exam = Exam(network, labelled or held)
             found = mixed(decided, effects, exam, points(budget), options.time_budget / 2)
             decided, drop = decided.with_recipe(found.recipe), (found.drop, found.met)
-            decided.corrected.notes.append(_told(exam, found, len(decided.recipe.kept)))
+            decided.corrected.notes.append(_told(exam, found, len(network.layers)))
     model = insert.static(decided.corrected, decided.recipe)
     judged = model if target("auto") == cpu else insert.static(decided.corrected, unsaturated(decided.recipe))
     return Made(decided.network, model, judged, decided, effects, drop)
@@ -150,9 +178,10 @@ def _wishes(network: Network, options: QuantizeOptions) -> Wishes:
     )
 
 
-def _told(exam: Exam, found: Mixed, kept: int) -> str:
+def _told(exam: Exam, found: Mixed, layers: int) -> str:
     what = "points of accuracy" if exam.labelled else "points of agreement with the float model (there are no labels)"
-    return f"{kept} layers left in float: {found.drop:.2f} {what} lost, after {len(found.tried)} trials"
+    kept = f"{len(found.recipe.kept)} of {layers} layers left in float"
+    return f"{kept}, {found.drop:.2f} {what} lost; recipes tried: {len(found.tried)}"
 
 
 def _new(made: Made, network: Network) -> list[str]:
@@ -170,6 +199,9 @@ def _verdict(result: QuantizeResult, drop: tuple[float, bool] | None, options: Q
             f"{len(fallen)} layers are quantized in the file and run in float, which is slower than no quantization: "
             f"{', '.join(fallen[:5])}; leave them in float with --exclude"
         )
+    if options.precision != "fp16" and not any(layer["integer"] for layer in result["layers"]):
+        held = f"; in the time there was, --max-drop {options.max_drop} took them all" if drop else ""
+        return "fail", f"not one layer runs in integers{held}"
     if drop is not None and not drop[1]:
         return "fail", f"the least that was lost is {drop[0]:.2f} points, more than --max-drop {options.max_drop}"
     return "pass", ""

@@ -59,6 +59,10 @@ class Interrupted(Net):
     def forward(self, x):
         signal.raise_signal(getattr(signal, os.environ["NEWCOMER_SIGNAL"]))
 
+def interrupting():
+    yield torch.ones(2, 8).numpy()
+    signal.raise_signal(getattr(signal, os.environ["NEWCOMER_SIGNAL"]))
+
 def boom():
     raise RuntimeError("the disk is on fire")
 
@@ -101,11 +105,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     np.savez(here / "x.npz", x=x)
     np.savez(here / "y.npz", y=x)
     np.savez(here / "wide.npz", x=np.ones((2, 9), np.float32))
+    np.savez(here / "double.npz", x=x.astype(np.float64))
+    np.savez(here / "nan.npz", x=x * np.nan)
     np.savez(here / "objects.npz", x=np.array([{}], dtype=object))
     np.save(here / "x.npy", x)
     _save_onnx(here / "foreign.onnx", WITH_SITES)
     _save_onnx(here / "strings.onnx", "g (string[N] x) => (string[N] y) { y = Identity(x) }")
     gelu_deploy.export(here / "nets.py:Net", output=here / "done.onnx")
+    gelu_deploy.quantize(here / "done.onnx", precision="w8", output=here / "int8.onnx", tune=False)
     whole = (here / "done.onnx").read_bytes()
     (here / "cut.onnx").write_bytes(whole[: len(whole) // 2])
     (here / "flipped.onnx").write_bytes(whole[:400] + bytes([whole[400] ^ 1]) + whole[401:])
@@ -114,11 +121,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def typed(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Callable[..., tuple[int, str, str]]:
     """Types a command in that folder: exit code, stdout, stderr."""
     monkeypatch.chdir(folder)
     monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
     def run(*words: str) -> tuple[int, str, str]:
         code = main([*words])

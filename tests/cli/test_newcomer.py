@@ -101,6 +101,36 @@ export nets.py:Net -o model
 export done.onnx
 export done.onnx -o other.onnx --exporter torchscript --no-batch
 export strings.onnx -o other.onnx
+quantize
+quantize done.onnx
+quantize done.onnx --calib-data
+quantize done.onnx --calib-data x.npz --random-calibration
+quantize none.onnx --calib-data x.npz
+quantize weights.pt --calib-data x.npz
+quantize foreign.onnx --calib-data x.npz
+quantize flipped.onnx --calib-data x.npz
+quantize strings.onnx --calib-data x.npz
+quantize int8.onnx --calib-data x.npz
+quantize done.onnx --calib-data none.npz
+quantize done.onnx --calib-data y.npz
+quantize done.onnx --calib-data wide.npz
+quantize done.onnx --calib-data double.npz
+quantize done.onnx --calib-data nan.npz
+quantize done.onnx --calib-data folder
+quantize done.onnx --calib-data text.onnx
+quantize done.onnx --calib-data bare.py:boom
+quantize done.onnx --calib-data x.npz --data y.npz
+quantize done.onnx --calib-data x.npz --batch 0
+quantize done.onnx --calib-data x.npz --precision int4
+quantize done.onnx --calib-data x.npz --target-cpu m1
+quantize done.onnx --calib-data x.npz --max-drop lots
+quantize done.onnx --calib-data x.npz --max-drop 1% --precision w8
+quantize done.onnx --calib-data x.npz --max-drop 1% --time-budget 0
+quantize done.onnx --calib-data x.npz -o int8
+quantize done.onnx --calib-data x.npz -o none/int8.onnx
+quantize done.onnx --calib-data x.npz -o foreign.onnx
+quantize done.onnx --calib-data x.npz -o done.onnx --overwrite
+quantize done.onnx --calib-data x.npz --json x.npz
 export nets.py:Net --json none/report.json
 export done.onnx -o other.onnx --json done.onnx
 """
@@ -189,6 +219,27 @@ def test_a_signal_leaves_the_old_file_and_nothing_else(
     before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir() if path.is_file()}
     assert typed("export", *words, "-o", "done.onnx", "--overwrite")[0] == code
     assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir() if path.is_file()} == before
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_a_signal_while_calibrating_leaves_what_was_there(
+    folder: Path, typed: Any, monkeypatch: pytest.MonkeyPatch, name: str, code: int
+) -> None:
+    monkeypatch.setenv("NEWCOMER_SIGNAL", name)
+    before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir() if path.is_file()}
+    words = ["done.onnx", "--calib-data", "nets.py:interrupting", "-o", "int8.onnx", "--overwrite"]
+    assert typed("quantize", *words)[0] == code
+    assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir() if path.is_file()} == before
+
+
+def test_quantize_says_its_verdict_last_and_in_its_exit_code(folder: Path, typed: Any) -> None:
+    before = sorted(folder.iterdir())
+    words = ["quantize", "done.onnx", "--calib-data", "x.npz", "--no-tune", "--dry-run"]
+    code, out, err = typed(*words)
+    assert (code, err, out.splitlines()[-1]) == (0, "", "pass: nothing written, as --dry-run says")
+    code, out, err = typed(*words, "--json", "-", "--exclude", "*")
+    assert (code, err, json.loads(out)["reason"]) == (1, "", "not one layer runs in integers")
+    assert sorted(folder.iterdir()) == before
 
 
 def test_two_at_once_for_one_output(folder: Path) -> None:

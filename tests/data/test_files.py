@@ -103,7 +103,7 @@ def test_an_array_that_lacks_the_batch_axis_is_one_row(archive: Any) -> None:
     [
         ({"x": numbers(2).astype(float)}, r"data.npz, rows 0 to 1: Input 'x' came as float64, expected float32"),
         ({"x": numbers(2)[:, :3]}, r"rows 0 to 1: Input 'x' came with shape 2 x 3, expected \? x 4: axis 1 must be 4"),
-        ({"z": numbers(2)}, r"Input 'x' is missing"),
+        ({"z": numbers(2)}, r"has no array 'x', an input of the model; it has 'z'"),
         ({"x": numbers(4), "labels": np.zeros(3)}, "rows differ: 4 of 'x', 3 of 'labels'"),
         ({"x": np.zeros((0, 4), np.float32)}, "holds not one batch"),
         ({"x": np.asarray([[None] * 4])}, "holds Python objects"),

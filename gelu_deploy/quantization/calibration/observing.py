@@ -157,8 +157,10 @@ def _refuse_infinite(network: Network, name: str, array: Array, batch: int, feed
     wrong = int(array.size - np.isfinite(array).sum())
     readers = ", ".join(layer.name for layer in network.layers if layer.input == name) or f"value {name!r}"
     given = [one for one, fed in feeds.items() if fed.dtype.kind == "f" and not np.isfinite(fed).all()]
-    cause = f"The data themselves hold some, in {', '.join(map(repr, given))}" if given else "The data are finite"
+    cause, advice = "The data are finite", "Replace infinite masks by a large finite number, or --exclude this layer."
+    if given:
+        cause, advice = f"The data hold some, in {', '.join(map(repr, given))}", "Take them out of the data."
     raise ModelError(
         f"{readers} reads {wrong} of {array.size} elements that are infinite or no numbers, in batch {batch}. {cause}; "
-        "no 8-bit range holds them. Replace infinite masks by a large finite number, or leave this layer in float."
+        f"no 8-bit range holds them. {advice}"
     )

@@ -99,7 +99,7 @@ def test_what_is_not_finite_is_refused_by_the_name_of_its_reader(wrong: float) -
     good = np.ones((2, 8), np.float32)
     bad = good.copy()
     bad[1, 3] = wrong
-    with pytest.raises(ModelError, match=r"^fc1 reads 1 of 16 elements .* in batch 2\. The data themselves .* 'x'"):
+    with pytest.raises(ModelError, match=r"^fc1 reads 1 of 16 elements .* in batch 2\. The data hold some, in 'x'"):
         observe(network, ["x", "g"], [{"x": good}, {"x": bad}])
 
 
