@@ -199,16 +199,16 @@ def test_killing_leaves_the_old_artifact_or_the_new_one(path: Path) -> None:
     write(path, 1.0)
     code = """
 import os, time
-write(Path(sys.argv[1]), 1.0)
-start = time.monotonic()
+write(Path(sys.argv[1]), 1.0); start = time.monotonic()
 write(Path(sys.argv[1]), 1.0)
 usual = time.monotonic() - start
-for number, writes in enumerate(sys.stdin):
-    pid = os.fork()
+for number, writes in enumerate(sys.stdin, 1):
+    (done, tell), pid = os.pipe(), os.fork()
     while pid == 0:
-        number += 1
         write(Path(sys.argv[1]), 1.0 + number % 3)
-    time.sleep(usual * float(writes))
+        number += os.write(tell, b".")
+    [os.read(done, 1) for _ in range(int(float(writes)))]
+    time.sleep(usual * (float(writes) % 1))
     os.kill(pid, 9)
     print(os.waitpid(pid, 0)[1], flush=True)
 """
