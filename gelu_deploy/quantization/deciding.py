@@ -18,6 +18,7 @@ from gelu_deploy.progress import step
 from gelu_deploy.quantization.calibration import Method, Observation, calibrated, choose, observe, ranges
 from gelu_deploy.quantization.correct import corrected, restored
 from gelu_deploy.quantization.cpu import Cpu
+from gelu_deploy.quantization.floors import floored
 from gelu_deploy.quantization.insert import needed, static
 from gelu_deploy.quantization.judging import JUDGED, Judge
 from gelu_deploy.quantization.network import Network, Range, Recipe
@@ -93,7 +94,7 @@ def decide(network: Network, fit: Dataset, held: Dataset, cpu: Cpu, wishes: Wish
             if network is not before:
                 seen = calibrated(network, _needed(network, wishes.kept), fit, wishes.cache)
     recipe = Recipe({}, cpu.activation, cpu.weight, wishes.kept)
-    method, cut, scores = _cut(network, seen, recipe, judge, wishes.method)
+    method, cut, scores = _cut(network, floored(network, seen), recipe, judge, wishes.method)
     recipe = replace(recipe, ranges=cut)
     with step("look for saturation"):
         saturation = affected(network, recipe, _inputs(fit), cpu)
@@ -125,7 +126,7 @@ def _cut(
 def _quick(network: Network, fit: Dataset, kept: Collection[str]) -> ir.Model:
     """The integer model of a candidate, with plain ranges of the first batches."""
     seen = observe(network, _needed(network, kept), _inputs(fit))
-    return static(network, unsaturated(Recipe(ranges(seen, "minmax"), kept=frozenset(kept))))
+    return static(network, unsaturated(Recipe(ranges(floored(network, seen), "minmax"), kept=frozenset(kept))))
 
 
 def _needed(network: Network, kept: Collection[str]) -> tuple[str, ...]:

@@ -79,6 +79,16 @@ class Histogram:
         np.add.at(counts, bins, self.counts)
         return Histogram(self.exponent, 0, counts)
 
+    def above(self, floor: float) -> Histogram:
+        """The same with what lies in lower bins counted into the one that holds ``floor``."""
+        kept = math.floor(math.ldexp(floor, -self.exponent)) - self.first
+        if kept <= 0:
+            return self
+        kept = min(kept, self.counts.size - 1)
+        counts = self.counts[kept:].copy()
+        counts[0] += self.counts[:kept].sum()
+        return Histogram(self.exponent, self.first + kept, counts)
+
     def quantile(self, share: float) -> float:
         """The value below which this share lies, values taken as spread evenly inside their bin."""
         below = np.concatenate([[0], np.cumsum(self.counts)])

@@ -6,7 +6,7 @@ It knows neither methods nor quantization.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Protocol
@@ -66,6 +66,12 @@ class Observation:
             histogram=self.histogram.merged(other.histogram),
             channels=np.maximum(self.channels, other.channels) if alike else np.empty(0, np.float32),
         )
+
+    def above(self, floor: float) -> Observation:
+        """The same with everything below ``floor`` counted as ``floor``; total and channels are left as they are."""
+        if self.minimum >= floor:
+            return self
+        return replace(self, minimum=floor, maximum=max(self.maximum, floor), histogram=self.histogram.above(floor))
 
     @property
     def mean(self) -> float:
