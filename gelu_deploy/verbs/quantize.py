@@ -75,6 +75,7 @@ def quantize(model: str, options: QuantizeOptions) -> QuantizeResult:
         made = _made(network, options, cpu, fit, held, labelled)
         result = reporting.result(made, held, labelled)
         result["source"], result["precision"], result["target_cpu"] = Path(model).name, options.precision, cpu.name
+        result["causes"] = [*cpu.limits, *result["causes"]]
         result["notes"] = [
             *network.notes,
             *_idle(options.exclude, [layer.name for layer in network.layers]),

@@ -37,3 +37,8 @@ def test_only_x86_without_vnni_saturates_and_only_arm_has_signed_activations() -
 def test_an_unknown_cpu_is_refused_with_the_names() -> None:
     with pytest.raises(UsageError, match=r"--target-cpu sse2: expected arm64, avx2, avx512, vnni or auto"):
         target("sse2")
+
+
+def test_only_a_cpu_without_vnni_says_that_it_is_slow() -> None:
+    assert CPUS["avx2"].limits == ["avx2 has no VNNI: its integer products take hardly less time than float ones"]
+    assert CPUS["vnni"].limits == CPUS["arm64"].limits == []
