@@ -12,10 +12,11 @@ quantizer nor how a range is judged.
 
 from __future__ import annotations
 
+from gelu_deploy.quantization.calibration.cache import calibrated
 from gelu_deploy.quantization.calibration.choosing import Choice, choose
 from gelu_deploy.quantization.calibration.histogram import Histogram
 from gelu_deploy.quantization.calibration.methods import METHODS, Method, ranges
-from gelu_deploy.quantization.calibration.observing import Observation, calibrated, observe
+from gelu_deploy.quantization.calibration.observing import Observation, observe
 
 __all__ = [
     "METHODS",

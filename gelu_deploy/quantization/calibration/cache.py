@@ -26,7 +26,7 @@ from gelu_deploy.artifact.golden import write_npz
 from gelu_deploy.data import Dataset
 from gelu_deploy.graph import hollow
 from gelu_deploy.quantization.calibration.histogram import Histogram
-from gelu_deploy.quantization.calibration.observing import Observation
+from gelu_deploy.quantization.calibration.observing import Observation, observe
 from gelu_deploy.quantization.network import Network
 
 VERSION = 1
@@ -81,6 +81,17 @@ class Cache:
             note = f"the calibration is not kept: {error.strerror or error}"
             self.notes += [] if note in self.notes else [note]
         self._saved = time.monotonic()
+
+
+def calibrated(network: Network, values: Sequence[str], data: Dataset, folder: Path | None) -> dict[str, Observation]:
+    """:func:`observe`, kept in ``folder`` by what the network and the data hold; not kept where that is None.
+
+    What went wrong with the keeping is noted in ``network.notes``; the calibration itself never fails by it.
+    """
+    keeping = None if folder is None else Cache.of(folder, network, values, data)
+    found = observe(network, values, (batch.inputs for batch in data), keeping=keeping)
+    network.notes += [] if keeping is None else keeping.notes
+    return found
 
 
 def key(network: Network, values: Sequence[str], digest: str) -> str:

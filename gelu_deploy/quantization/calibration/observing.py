@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
 from gelu_deploy.arrays import Array, Arrays
-from gelu_deploy.data import Dataset
 from gelu_deploy.errors import ModelError
 from gelu_deploy.quantization.calibration.histogram import Histogram
 from gelu_deploy.quantization.network import Network
@@ -93,19 +91,6 @@ class Keeping(Protocol):
     def save(self, seen: int, found: Mapping[str, Observation], *, complete: bool) -> None:
         """Keep this in place of what was kept."""
         ...
-
-
-def calibrated(network: Network, values: Sequence[str], data: Dataset, folder: Path | None) -> dict[str, Observation]:
-    """:func:`observe`, kept in ``folder`` by what the network and the data hold; not kept where that is None.
-
-    What went wrong with the keeping is noted in ``network.notes``; the calibration itself never fails by it.
-    """
-    from gelu_deploy.quantization.calibration.cache import Cache
-
-    keeping = None if folder is None else Cache.of(folder, network, values, data)
-    found = observe(network, values, (batch.inputs for batch in data), keeping=keeping)
-    network.notes += [] if keeping is None else keeping.notes
-    return found
 
 
 def observe(
