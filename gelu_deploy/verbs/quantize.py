@@ -14,7 +14,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from gelu_deploy import artifact, provenance, runtime
+from gelu_deploy import artifact, provenance
 from gelu_deploy.arrays import Arrays
 from gelu_deploy.data import Dataset, open_data, random_data
 from gelu_deploy.errors import ModelError, UsageError
@@ -65,10 +65,10 @@ def quantize(model: str, options: QuantizeOptions) -> QuantizeResult:
     with recorded() as seconds, artifact.stage(path, overwrite=options.overwrite or options.dry_run) as staged:
         with step("read"):
             artifact.verify(model)
-            given = read(model)
-            _refuse_integers(model, given)
+            _refuse_integers(model, read(model))
             network = prepared(model)
-            inputs = runtime.Evaluation(given, optimise=False).inputs
+            with network.showing(()) as run:
+                inputs = run.inputs
             data = _data(model, options, inputs)
             labelled = open_data(options.data, inputs, batch=options.batch) if options.data else None
         fit, held = data.split()

@@ -52,6 +52,6 @@ def test_magika_keeps_its_answers(tmp_path: Path) -> None:
         np.concatenate([next(iter(session({name: rows}).values())) for rows in np.split(features[~others], 6)])
         for session in (gelu_deploy.Session(path), gelu_deploy.Session(out))
     )
-    assert metrics.agreement(want, got) >= 0.96
+    assert metrics.agreement(want, got) >= 0.97
     assert metrics.kl(want, got) < 0.01
     assert metrics.McNemar.of(want, got, truth[~others]).p > 0.05
