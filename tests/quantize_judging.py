@@ -8,9 +8,9 @@ import onnx_ir as ir
 
 from gelu_deploy import runtime
 from gelu_deploy.arrays import Arrays
-from gelu_deploy.quantization import insert
 from gelu_deploy.quantization.calibration import Observation, observe
-from gelu_deploy.quantization.metrics import Energy
+from gelu_deploy.quantization.decisions import insert
+from gelu_deploy.quantization.measures.metrics import Energy
 from gelu_deploy.quantization.network import Integer, Network, Recipe
 
 

@@ -14,7 +14,7 @@ from gelu_deploy import runtime
 from gelu_deploy.arrays import Array, Arrays
 from gelu_deploy.graph import hollow
 from gelu_deploy.graph.scopes import MODULE, module_of
-from gelu_deploy.quantization.insert import needed
+from gelu_deploy.quantization.decisions.insert import needed
 from gelu_deploy.quantization.network import Layer, Network, Range
 
 WEIGHTED = {"Conv", "Gemm", "MatMul"}

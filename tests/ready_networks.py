@@ -17,7 +17,7 @@ from gelu_deploy.graph import hollow
 from gelu_deploy.graph.recognize import find
 from gelu_deploy.parity import Limits, compare
 from gelu_deploy.quantization.network import Network
-from gelu_deploy.quantization.prepare import prepared
+from gelu_deploy.quantization.network.prepare import prepared
 
 RANDOM = np.random.default_rng(0)
 ROOT2 = float(np.sqrt(2))

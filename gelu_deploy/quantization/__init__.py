@@ -2,10 +2,9 @@
 
 ::
 
-    NAME.onnx -prepare-> Network -calibrate-> ranges -insert-> INT8 graph -coverage, quality-> may it ship
+    NAME.onnx -network-> Network -calibration-> ranges -decisions-> INT8 graph -measures-> may it ship
 
-``network`` holds the words the rooms share, ``prepare`` makes the float graph ready, ``calibration`` measures ranges,
-``insert`` has ONNX Runtime's quantizer put Q and DQ where the recipe says, ``correct`` and ``outliers`` repair,
-``coverage`` reads what really runs in integers, ``quality`` and ``sensitivity`` say which layer costs what. It knows
-nothing of PyTorch.
+``network`` makes the float graph ready and holds the words that the rooms share, ``calibration`` measures ranges,
+``decisions`` says what is quantized and writes it, ``measures`` tells what that costs and what really runs in integers,
+``reporting`` puts it into words. It knows nothing of PyTorch.
 """

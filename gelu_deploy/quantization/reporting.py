@@ -14,15 +14,15 @@ import onnx_ir as ir
 
 from gelu_deploy.data import Dataset
 from gelu_deploy.progress import step
-from gelu_deploy.quantization import quality
-from gelu_deploy.quantization.causes import causes
-from gelu_deploy.quantization.coverage import FELL_BACK, Coverage, coverage
-from gelu_deploy.quantization.deciding import Decided
-from gelu_deploy.quantization.judging import JUDGED, Compared, compared
+from gelu_deploy.quantization.decisions.deciding import Decided
+from gelu_deploy.quantization.decisions.sensitivity import Effect
+from gelu_deploy.quantization.measures import quality
+from gelu_deploy.quantization.measures.causes import causes
+from gelu_deploy.quantization.measures.coverage import FELL_BACK, Coverage, coverage
+from gelu_deploy.quantization.measures.judging import JUDGED, Compared, compared
+from gelu_deploy.quantization.measures.quality import LayerQuality
+from gelu_deploy.quantization.measures.saturation import Saturation
 from gelu_deploy.quantization.network import Network
-from gelu_deploy.quantization.quality import LayerQuality
-from gelu_deploy.quantization.saturation import Saturation
-from gelu_deploy.quantization.sensitivity import Effect
 from gelu_deploy.results import AccuracyResult, LayerResult, LobeResult, QuantizeResult, SensitivityResult
 
 __all__ = ["FELL_BACK", "result"]

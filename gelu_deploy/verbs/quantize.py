@@ -21,18 +21,19 @@ from gelu_deploy.errors import ModelError, UsageError
 from gelu_deploy.graph.opening import read
 from gelu_deploy.options import QuantizeOptions
 from gelu_deploy.progress import recorded, step
-from gelu_deploy.quantization import insert, reporting
+from gelu_deploy.quantization import reporting
 from gelu_deploy.quantization.calibration.cache import home
-from gelu_deploy.quantization.cpu import Cpu, target
-from gelu_deploy.quantization.deciding import Wishes, decide
-from gelu_deploy.quantization.half import half
-from gelu_deploy.quantization.judging import Exam, noise
-from gelu_deploy.quantization.mixing import mixed, points, ranking
+from gelu_deploy.quantization.decisions import insert
+from gelu_deploy.quantization.decisions.deciding import Wishes, decide
+from gelu_deploy.quantization.decisions.half import half
+from gelu_deploy.quantization.decisions.mixing import mixed, points, ranking
+from gelu_deploy.quantization.decisions.sensitivity import Effect, Mixed
+from gelu_deploy.quantization.measures.cpu import Cpu, target
+from gelu_deploy.quantization.measures.judging import Exam, noise
+from gelu_deploy.quantization.measures.sidebyside import unsaturated
 from gelu_deploy.quantization.network import Network
-from gelu_deploy.quantization.prepare import prepared
+from gelu_deploy.quantization.network.prepare import prepared
 from gelu_deploy.quantization.reporting import Made
-from gelu_deploy.quantization.sensitivity import Effect, Mixed
-from gelu_deploy.quantization.sidebyside import unsaturated
 from gelu_deploy.results import QuantizeResult
 from gelu_deploy.runtime.settings import KEY
 from gelu_deploy.source import require_onnx

@@ -11,14 +11,15 @@ import pytest
 from quantize_networks import Builder, feeds, ffn, network
 
 from gelu_deploy.data import Batch, Dataset
-from gelu_deploy.quantization import insert, reporting
-from gelu_deploy.quantization.cpu import CPUS
-from gelu_deploy.quantization.deciding import Decided, Wishes, decide
+from gelu_deploy.quantization import reporting
+from gelu_deploy.quantization.decisions import insert
+from gelu_deploy.quantization.decisions.deciding import Decided, Wishes, decide
+from gelu_deploy.quantization.decisions.sensitivity import Effect
+from gelu_deploy.quantization.measures.cpu import CPUS
+from gelu_deploy.quantization.measures.saturation import Saturation
+from gelu_deploy.quantization.measures.sidebyside import unsaturated
 from gelu_deploy.quantization.network import Network
 from gelu_deploy.quantization.reporting import Made
-from gelu_deploy.quantization.saturation import Saturation
-from gelu_deploy.quantization.sensitivity import Effect
-from gelu_deploy.quantization.sidebyside import unsaturated
 from gelu_deploy.results import QuantizeResult
 
 

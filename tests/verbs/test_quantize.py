@@ -15,7 +15,7 @@ from quantize_networks import Builder, network
 import gelu_deploy
 from gelu_deploy import artifact
 from gelu_deploy.errors import ModelError, UsageError
-from gelu_deploy.quantization import coverage
+from gelu_deploy.quantization.measures import coverage
 from gelu_deploy.results import QuantizeResult
 
 HERE = Path(__file__).parents[1]

@@ -13,8 +13,8 @@ from quantize_networks import ffn
 
 import gelu_deploy
 from gelu_deploy import artifact, runtime, tuning
-from gelu_deploy.quantization import insert
-from gelu_deploy.quantization.cpu import CPUS
+from gelu_deploy.quantization.decisions import insert
+from gelu_deploy.quantization.measures.cpu import CPUS
 from gelu_deploy.quantization.network import Network, Recipe
 from gelu_deploy.results import QuantizeResult
 from gelu_deploy.runtime.settings import Settings
@@ -66,7 +66,7 @@ def test_layers_that_fell_back_to_float_are_a_verdict(
     small: Path, quantize: Quantize, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ir.save(ffn(width=32, hidden=64, gemm=False).whole(), small / "m.onnx")
-    monkeypatch.setattr("gelu_deploy.quantization.prepare.Gemms", _Nothing)
+    monkeypatch.setattr("gelu_deploy.quantization.network.prepare.Gemms", _Nothing)
     result = quantize(correct_bias=False)
     assert result["verdict"] == "fail"
     assert result["reason"].startswith("2 layers are quantized in the file and run in float")
