@@ -10,8 +10,8 @@ from gelu_deploy import runtime
 from gelu_deploy.arrays import Arrays
 from gelu_deploy.quantization.calibration import Observation, observe
 from gelu_deploy.quantization.decisions import insert
-from gelu_deploy.quantization.measures.metrics import Energy
 from gelu_deploy.quantization.network import Integer, Network, Recipe
+from gelu_deploy.scoring.metrics import Energy
 
 
 def observed(made: Network, data: Sequence[Arrays]) -> dict[str, Observation]:

@@ -19,8 +19,6 @@ MAY_IMPORT_TORCH = {"nn.py"}
 MAY_IMPORT_ONNXRUNTIME = ("runtime/", "quantization/")
 MAY_IMPORT_OF_OURS = {
     "errors.py": set[str](),
-    "options.py": set[str](),
-    "results.py": set[str](),
     "target.py": {"gelu_deploy.errors"},
 }
 
@@ -54,6 +52,13 @@ def test_core_keeps_to_its_layer(path: Path) -> None:
     assert not tops(path) & {"exporters", "models", "tests", "scripts"}
     assert not {one for one in ours if one.startswith("gelu_deploy.exporters")}
     assert name.startswith(("__main__.py", "cli/")) or not {one for one in ours if one.startswith("gelu_deploy.cli")}
+
+
+@pytest.mark.parametrize("room", ["options", "results"])
+def test_what_all_may_know_knows_only_itself(room: str) -> None:
+    for path in (ROOT / "gelu_deploy" / room).glob("*.py"):
+        ours = {one for one in imported(path) if one.startswith("gelu_deploy")}
+        assert not {one for one in ours if not one.startswith(f"gelu_deploy.{room}")}, path
 
 
 @pytest.mark.parametrize("name", MAY_IMPORT_OF_OURS)

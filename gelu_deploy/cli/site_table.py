@@ -1,6 +1,6 @@
 """The table of GELUs: one row for each, or for each kind where they are many.
 
-It knows the rows in ``results.py`` and nothing of verbs.
+It knows the rows in ``results`` and nothing of verbs.
 """
 
 from __future__ import annotations

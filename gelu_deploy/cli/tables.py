@@ -1,6 +1,6 @@
 """A verb's result as a person reads it: rich renderables, nothing printed here.
 
-It knows the shapes in ``results.py`` and neither how the numbers came about nor what they are shown on. Cells fold and
+It knows the shapes in ``results`` and neither how the numbers came about nor what they are shown on. Cells fold and
 are never cut off; there are no rules and boxes, so that 60 columns, a pipe and a plain terminal read the same.
 """
 

@@ -12,7 +12,7 @@ from graphs import Expression, Formula, model, op
 
 from gelu_deploy import gelu
 from gelu_deploy.errors import GeluDeployError, SetupError
-from gelu_deploy.options import RuntimeName
+from gelu_deploy.options.exporting import RuntimeName
 from gelu_deploy.others import RUNTIMES
 from gelu_deploy.others.apart import Answers, Job, run
 from gelu_deploy.others.computed import COMPUTED, MEASURED_WITH, REFUSED

@@ -13,7 +13,7 @@ import real_models
 
 import gelu_deploy
 from gelu_deploy.artifact.golden import write_npz
-from gelu_deploy.quantization.measures import metrics
+from gelu_deploy.scoring import metrics
 
 pytestmark = pytest.mark.slow
 

@@ -18,7 +18,7 @@ from gelu_deploy.quantization.measures.cpu import CPUS
 from gelu_deploy.quantization.network import Network, Recipe
 from gelu_deploy.results import QuantizeResult
 from gelu_deploy.runtime.settings import Settings
-from gelu_deploy.tuning.interleaved import Timing, Variant
+from gelu_deploy.timing.interleaved import Timing, Variant
 
 Quantize = Callable[..., QuantizeResult]
 

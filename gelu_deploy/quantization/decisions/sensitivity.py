@@ -20,8 +20,8 @@ from gelu_deploy.graph import hollow
 from gelu_deploy.graph.scopes import module_of
 from gelu_deploy.quantization.decisions.insert import SHAPES_ARE_THERE, static
 from gelu_deploy.quantization.decisions.quiet import quiet
-from gelu_deploy.quantization.measures import metrics
 from gelu_deploy.quantization.network import Network, Recipe
+from gelu_deploy.scoring import metrics
 
 BLIND = frozenset({"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Expand", "Slice", "Split"})
 """Operators that the default quantization takes along and that only move numbers."""

@@ -17,8 +17,8 @@ from gelu_deploy import runtime
 from gelu_deploy.arrays import Array, Arrays
 from gelu_deploy.data import Batch, Dataset
 from gelu_deploy.errors import UsageError
-from gelu_deploy.quantization.measures import metrics
 from gelu_deploy.quantization.network import Network
+from gelu_deploy.scoring import metrics
 
 JUDGED = 8
 """Batches that judge a decision, and that a candidate's ranges are measured on, where there are more."""

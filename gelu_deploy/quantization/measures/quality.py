@@ -12,9 +12,9 @@ import numpy as np
 import onnx_ir as ir
 
 from gelu_deploy.arrays import Array, Arrays
-from gelu_deploy.quantization.measures.metrics import Energy
 from gelu_deploy.quantization.measures.sidebyside import Seen, quantized, quantizer, side_by_side
 from gelu_deploy.quantization.network import Layer, Network
+from gelu_deploy.scoring.metrics import Energy
 
 
 @dataclass(frozen=True)

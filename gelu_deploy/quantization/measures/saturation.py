@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from gelu_deploy.arrays import Array, Arrays
 from gelu_deploy.quantization.measures.cpu import Cpu
-from gelu_deploy.quantization.measures.metrics import Energy
 from gelu_deploy.quantization.measures.products import depthwise, matrices, rows, spread
 from gelu_deploy.quantization.network import Network, Range, Recipe
+from gelu_deploy.scoring.metrics import Energy
 
 SMALLEST, LARGEST = np.iinfo(np.int16).min, np.iinfo(np.int16).max
 BATCHES = 4

@@ -18,9 +18,9 @@ from gelu_deploy.quantization.decisions import insert
 from gelu_deploy.quantization.decisions.correct import restored
 from gelu_deploy.quantization.decisions.deciding import Decided, Wishes, decide
 from gelu_deploy.quantization.measures.cpu import CPUS, Cpu
-from gelu_deploy.quantization.measures.metrics import sqnr
 from gelu_deploy.quantization.measures.sidebyside import unsaturated
 from gelu_deploy.quantization.network import Network
+from gelu_deploy.scoring.metrics import sqnr
 
 PLAIN = Wishes("minmax", guard=False, correct=False)
 VNNI, AVX2, ARM = CPUS["vnni"], CPUS["avx2"], CPUS["arm64"]

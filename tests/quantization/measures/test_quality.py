@@ -15,10 +15,10 @@ from quantize_networks import Builder, block, conv, feeds, ffn, network
 from gelu_deploy import runtime
 from gelu_deploy.graph.taps import PREFIX
 from gelu_deploy.quantization.decisions import insert
-from gelu_deploy.quantization.measures.metrics import Energy, sqnr
 from gelu_deploy.quantization.measures.quality import report
 from gelu_deploy.quantization.measures.sidebyside import quantized, side_by_side
 from gelu_deploy.quantization.network import Network
+from gelu_deploy.scoring.metrics import Energy, sqnr
 
 SMALL: dict[str, Callable[[], Network]] = {
     "ffn": lambda: ffn(width=48, hidden=96),

@@ -16,7 +16,6 @@ from gelu_deploy import runtime
 from gelu_deploy.arrays import Arrays
 from gelu_deploy.quantization.decisions.insert import static
 from gelu_deploy.quantization.measures.cpu import CPUS, here
-from gelu_deploy.quantization.measures.metrics import sqnr
 from gelu_deploy.quantization.measures.products import matrices, rows
 from gelu_deploy.quantization.measures.saturation import (
     affected,
@@ -26,6 +25,7 @@ from gelu_deploy.quantization.measures.saturation import (
     saturating_matmul,
 )
 from gelu_deploy.quantization.network import Layer, Network, Recipe
+from gelu_deploy.scoring.metrics import sqnr
 
 Bytes = NDArray[Any]
 

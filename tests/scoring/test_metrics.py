@@ -10,7 +10,7 @@ from scipy.stats import binomtest, entropy
 
 from gelu_deploy.arrays import Array
 from gelu_deploy.gelu import FORMS
-from gelu_deploy.quantization.measures.metrics import Energy, McNemar, accuracy, agreement, kl, predictions, sqnr
+from gelu_deploy.scoring.metrics import Energy, McNemar, accuracy, agreement, kl, predictions, sqnr
 
 
 def test_sqnr_of_a_known_noise() -> None:

@@ -12,7 +12,7 @@ from onnx import parser
 from gelu_deploy import artifact, runtime, tuning
 from gelu_deploy.errors import NativeCrash
 from gelu_deploy.runtime.settings import KEY, Settings
-from gelu_deploy.tuning.interleaved import Timing, Variant, timed
+from gelu_deploy.timing.interleaved import Timing, Variant, timed
 
 TEXT = """<ir_version: 9, opset_import: ["": 20]>
 network (float[n, 2, 8] x, float[n, 2, 8] other) => (float[n, 2, 8] y)

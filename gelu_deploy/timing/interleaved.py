@@ -103,7 +103,7 @@ def _place(number: int, turn: int, count: int) -> int:
 
 @contextmanager
 def _child(variant: Variant, place: Path, number: int) -> Generator[_Child]:
-    command = [sys.executable, "-m", "gelu_deploy.tuning.child"]
+    command = [sys.executable, "-m", "gelu_deploy.timing.child"]
     environment = os.environ | {"ORT_DISABLE_TELEMETRY": os.environ.get("ORT_DISABLE_TELEMETRY", "1")}
     with subprocess.Popen(  # noqa: S603  # our own module
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment

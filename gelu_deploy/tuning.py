@@ -1,6 +1,6 @@
 """The runtime's settings that one model runs best with on this machine: chosen by measuring, kept only when they gain.
 
-``interleaved`` times variants, each in its own process; here stands what is tried and when a gain is believed. It knows
+``timing`` times variants, each in its own process; here stands what is tried and when a gain is believed. It knows
 nothing of GELU or of INT8: whether answers are still good is judged by the caller.
 """
 
@@ -16,7 +16,7 @@ from gelu_deploy import runtime
 from gelu_deploy.arrays import Array, Arrays
 from gelu_deploy.runtime.providers import available_threads
 from gelu_deploy.runtime.settings import Settings
-from gelu_deploy.tuning.interleaved import Timing, Variant, timed
+from gelu_deploy.timing.interleaved import Timing, Variant, timed
 
 SUSPECTS = (
     "SkipLayerNormFusion",
