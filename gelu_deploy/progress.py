@@ -46,13 +46,19 @@ def step(name: str) -> Generator[None]:
 
 @contextmanager
 def recorded() -> Generator[dict[str, float]]:
-    """Seconds of each step inside the block, filled in as it ends; an outer step leaves out its inner ones."""
-    seconds: dict[str, float] = {}
+    """Seconds of each step inside the block, filled in as it ends; an outer step leaves out its inner ones.
+
+    A verb that calls another one has its steps among its own.
+    """
+    outer, seconds = _seconds.get(), dict[str, float]()
     token = _seconds.set(seconds)
     try:
         yield seconds
     finally:
         _seconds.reset(token)
+        if outer is not None:
+            for name, took in seconds.items():
+                outer[name] = outer.get(name, 0.0) + took
 
 
 @contextmanager

@@ -109,8 +109,8 @@ def _operators(model: Path, provider: str, settings: Settings) -> list[str]:
 
 
 def _variants(candidates: list[Settings], model: Path, provider: str) -> list[Variant]:
-    own = Variant(BASE, model, Settings(), provider)
-    return [own, *(Variant(str(one), model, one, provider) for one in candidates)]
+    named = [(BASE, Settings()), *((str(one), one) for one in candidates)]
+    return [Variant.session(name, model, one, provider) for name, one in named]
 
 
 def _together(gained: list[Settings]) -> Settings:

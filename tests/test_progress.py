@@ -42,3 +42,15 @@ def test_a_step_that_fails_is_timed_and_closed() -> None:
             pass
     assert list(seconds) == ["inner", "next", "outer"]
     assert heard == ["outer", "inner", "outer", "next", "outer"]
+
+
+def test_steps_of_a_verb_that_another_one_calls_are_among_its_own() -> None:
+    with recorded() as outer:
+        with step("own"):
+            time.sleep(0.01)
+        for _ in range(2):
+            with step("call"), recorded() as inner, step("own"):
+                time.sleep(0.02)
+    assert 0.02 <= inner["own"] < 0.04
+    assert outer["own"] >= 0.05
+    assert outer["call"] < 0.02

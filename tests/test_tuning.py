@@ -1,4 +1,4 @@
-"""Variants timed in turns, each in its own process; a setting is kept only for a gain beyond noise."""
+"""Settings of the runtime: what is tried, and that one is kept only for a gain beyond noise."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import pytest
 from onnx import parser
 
 from gelu_deploy import artifact, runtime, tuning
-from gelu_deploy.errors import NativeCrash
 from gelu_deploy.runtime.settings import KEY, Settings
-from gelu_deploy.timing.interleaved import Timing, Variant, timed
+from gelu_deploy.timing.interleaved import Timing, Variant
 
 TEXT = """<ir_version: 9, opset_import: ["": 20]>
 network (float[n, 2, 8] x, float[n, 2, 8] other) => (float[n, 2, 8] y)
@@ -29,17 +28,7 @@ def model(tmp_path: Path) -> Path:
 
 
 def timing(name: str, *milliseconds: float) -> Timing:
-    return Timing(name, milliseconds, {})
-
-
-def test_each_variant_has_its_turn_and_answers_with_its_own_settings(model: Path) -> None:
-    plain = Settings(disabled_optimizers=("SkipLayerNormFusion",), spinning=False)
-    found = timed([Variant("own", model), Variant("plain", model, plain)], FEEDS, rounds=3, runs=2)
-    assert [one.name for one in found] == ["own", "plain"]
-    assert all(len(one.milliseconds) == 3 and min(one.milliseconds) > 0 for one in found)
-    wanted = runtime.evaluate(model, FEEDS, optimise=False)["y"]
-    for one in found:
-        np.testing.assert_allclose(one.answers["y"], wanted, atol=1e-5)
+    return Timing(name, tuple((one,) for one in milliseconds), {}, 0, 0)
 
 
 def test_disabling_an_optimizer_changes_the_graph_and_only_such_are_tried(model: Path) -> None:
@@ -71,11 +60,6 @@ def test_answers_that_are_not_as_good_are_not_bought_with_speed(model: Path, mon
     assert kept.settings.disabled_optimizers == ("SkipLayerNormFusion",)
     assert (kept.base, kept.chosen) == (10.0, 5.0)
     assert tuning.tune(model, FEEDS, lambda *_: False).settings == Settings()
-
-
-def test_a_variant_that_dies_is_named(model: Path) -> None:
-    with pytest.raises(NativeCrash, match=r"lost could not be timed: .*does not exist"):
-        timed([Variant("own", model), Variant("lost", model.with_name("none.onnx"))], FEEDS, rounds=1)
 
 
 def test_a_session_opens_a_model_with_the_settings_stored_in_it(model: Path, tmp_path: Path) -> None:

@@ -152,8 +152,8 @@ class Session(Runnable):
         settings: Settings | None = None,
     ) -> None:
         file = Path(os.path.realpath(path))
-        stored = Settings.from_json(artifact.verify(file).get(KEY, {})).here(available_threads())
-        chosen = stored if settings is None else settings
+        artifact.verify(file)
+        chosen = stored(file) if settings is None else settings
         try:
             super().__init__(file, provider, settings=chosen if threads is None else replace(chosen, threads=threads))
         except ModelError as error:
@@ -173,6 +173,11 @@ class Session(Runnable):
         index = KernelIndex(optimised(flat.model, self.provider), flat)
         found = ((site.source.name or "", site.output.name or "", site.function) for site in find(graph).sites)
         return {output: index.of(source, output, function).ops for source, output, function in found}
+
+
+def stored(path: str | os.PathLike[str]) -> Settings:
+    """What was measured to be fastest and stored with a model, as far as it applies here. Raises ModelError."""
+    return Settings.from_json(artifact.metadata(path).get(KEY, {})).here(available_threads())
 
 
 class Evaluation(Runnable):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -145,7 +146,7 @@ def test_settings_that_change_the_answers_are_not_kept(
     def noisy(variants: list[Variant], feeds: Any, *, rounds: int) -> list[Timing]:
         found = _faster_without_spinning(variants, feeds, rounds=rounds)
         wrong = {name: array + 1 for name, array in found[0].answers.items()}
-        return [one if one.name == tuning.BASE else Timing(one.name, one.milliseconds, wrong) for one in found]
+        return [one if one.name == tuning.BASE else replace(one, answers=wrong) for one in found]
 
     monkeypatch.setattr(tuning, "timed", noisy)
     assert quantize(tune=True)["runtime"]["milliseconds"] == "10"
@@ -154,6 +155,6 @@ def test_settings_that_change_the_answers_are_not_kept(
 
 
 def _faster_without_spinning(variants: list[Variant], feeds: Any, *, rounds: int) -> list[Timing]:
-    answers = runtime.evaluate(variants[0].model, feeds, optimise=True)
-    times = [10.0 if one.settings.spinning else 5.0 for one in variants]
-    return [Timing(one.name, (time,) * rounds, answers) for one, time in zip(variants, times, strict=True)]
+    answers = runtime.evaluate(Path(variants[0].arguments["model"]), feeds, optimise=True)
+    times = [10.0 if one.arguments["settings"]["spinning"] else 5.0 for one in variants]
+    return [Timing(one.name, ((time,),) * rounds, answers, 0, 0) for one, time in zip(variants, times, strict=True)]

@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 import time
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx_ir as ir
 
+from gelu_deploy import user_cache
 from gelu_deploy.arrays import Array
 from gelu_deploy.artifact.golden import write_npz
 from gelu_deploy.data import Dataset
@@ -38,8 +35,7 @@ _NUMBERS = ("minimum", "maximum", "total", "count")
 
 def home() -> Path:
     """Where calibrations are kept unless another folder is named: ``$XDG_CACHE_HOME/gelu-deploy/calibration``."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "gelu-deploy" / "calibration"
+    return user_cache.folder("calibration")
 
 
 class Cache:
@@ -75,8 +71,8 @@ class Cache:
         if not complete and time.monotonic() - self._saved < SECONDS:
             return
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            _write(self.path, _packed(seen, found, complete=complete))
+            with user_cache.replacing(self.path) as part:
+                write_npz(part, _packed(seen, found, complete=complete))
         except OSError as error:
             note = f"the calibration is not kept: {error.strerror or error}"
             self.notes += [] if note in self.notes else [note]
@@ -96,12 +92,8 @@ def calibrated(network: Network, values: Sequence[str], data: Dataset, folder: P
 
 def key(network: Network, values: Sequence[str], digest: str) -> str:
     """A name for the calibration of these values of this network on data of this digest: SHA-256, in hexadecimal."""
-    total = hashlib.sha256(json.dumps([VERSION, digest, list(values)]).encode())
-    total.update(ir.to_proto(network.model).SerializeToString(deterministic=True))
-    for name, weight in sorted(hollow.arrays(network.held).items()):
-        total.update(f"{name}\0{weight.dtype.str}\0{weight.shape}\0".encode())
-        total.update(np.ascontiguousarray(weight).view(np.uint8).data if weight.ndim else weight.tobytes())
-    return total.hexdigest()
+    known = [VERSION, digest, list(values), hollow.digest(network.model, network.held)]
+    return hashlib.sha256(json.dumps(known).encode()).hexdigest()
 
 
 def _packed(seen: int, found: Mapping[str, Observation], *, complete: bool) -> dict[str, Array]:
@@ -124,14 +116,3 @@ def _read(path: Path) -> tuple[int, dict[str, Observation], bool]:
             numbers = {field: entry[field] for field in _NUMBERS}
             found[entry["name"]] = Observation(**numbers, histogram=histogram, channels=archive[f"{number}/channels"])
         return about["seen"], found, about["complete"]
-
-
-def _write(path: Path, arrays: Mapping[str, Array]) -> None:
-    handle, name = tempfile.mkstemp(prefix=".", suffix=".part", dir=path.parent)
-    os.close(handle)
-    try:
-        write_npz(Path(name), arrays)
-        Path(name).replace(path)
-    finally:
-        with suppress(FileNotFoundError):
-            Path(name).unlink()
