@@ -91,9 +91,8 @@ def test_a_network_in_memory_is_handed_on_as_it_is(monkeypatch: pytest.MonkeyPat
 
 
 def test_public_names() -> None:
-    assert dir(gelu_deploy) == sorted(
-        ["Session", "__version__", "check", "doctor", "export", "inspect", "quantize", "run", "survey"]
-    )
+    verbs = ["check", "compare", "doctor", "export", "forms", "inspect", "quantize", "run", "survey"]
+    assert dir(gelu_deploy) == sorted(["Session", "__version__", *verbs])
     with pytest.raises(AttributeError, match="no attribute 'exprot'; it has"):
         _ = gelu_deploy.exprot
 

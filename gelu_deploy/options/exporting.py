@@ -19,7 +19,8 @@ class ExportOptions(SourceOptions):
     """NAME.onnx to write; default model.onnx in the working directory (an .onnx source needs it said)."""
 
     form: str = "keep"
-    """Form of every GELU: erf, tanh, sigmoid; refit3, refit5 and igelu by name; keep changes the spelling only."""
+    """Form of every GELU: erf, tanh, sigmoid; refit3, refit5 and igelu by name; keep changes the spelling only; auto
+    measures what is fastest here within --max-form-error."""
 
     spelling: SpellingName = "auto"
     """How the form is written: as operators, one Gelu, or com.microsoft; auto is Gelu where the opset has it."""
@@ -70,7 +71,15 @@ class ExportOptions(SourceOptions):
     """Relative tolerance, or OUTPUT:VALUE for one output; may be repeated."""
 
     max_form_error: float | None = None
-    """Largest change of any output that a change of form may cause; beyond it the verdict is fail."""
+    """Largest change of any output that a change of form may cause; beyond it the verdict is fail. Without it --form
+    auto changes no form."""
+
+    metric: str | None = None
+    """How --form auto scores the answers on --data: top1, perplexity, cer, or FILE.py:NAME; default: agreement and KL
+    with those of the model's own form."""
+
+    cache: bool = True
+    """Keep what --form auto measured, for this model, machine and runtime; --no-cache measures anew."""
 
     external_data_threshold: float = 1.5e9
     """Bytes of weights above which they go to a file beside the model."""

@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from gelu_deploy import gelu
+from gelu_deploy.gelu.spellings import HIDDEN
 from gelu_deploy.others.computed import COMPUTED
 from gelu_deploy.others.judge import NONE, Nearest
 from gelu_deploy.results import SiteResult
-
-HIDDEN = "ops-safe"
-"""A spelling that is chosen and cannot be asked for; ``sigmoid3`` is the same."""
 
 
 def complaint(name: str, rows: Iterable[SiteResult], forms: Mapping[str, Nearest]) -> str:

@@ -78,6 +78,82 @@ class Stage(TypedDict):
     passed: bool
 
 
+class Spread(TypedDict):
+    """A ratio of times: the median of the rounds, and what one and nine in ten of them stay below."""
+
+    median: float
+    low: float
+    high: float
+
+
+class MetricChange(TypedDict):
+    """A metric of the form as it is, and of another one on the same rows; a share of 1 where ``percent``."""
+
+    name: str
+    before: float
+    after: float
+    percent: bool
+
+
+class EffectResult(TypedDict):
+    """What a change of form does to the answers on ``--data``; ``agreement`` and ``kl`` are of answers with classes."""
+
+    rows: int
+    sqnr: float
+    agreement: NotRequired[float]
+    kl: NotRequired[float]
+    metric: NotRequired[MetricChange]
+
+
+class CandidateResult(TypedDict):
+    """One way to write all GELUs of a model, in these ``forms``.
+
+    ``error``: the largest change of any output that its form causes. ``ratio``: its time over that of the first
+    candidate, which is what ``keep`` writes; ``gains``: whether that is a gain beyond noise. ``needs``: what would have
+    to be said for it to be taken, ``""`` where it may be.
+    """
+
+    name: str
+    forms: list[str]
+    kernels: list[str]
+    error: float
+    milliseconds: float
+    ratio: Spread
+    gains: bool
+    needs: str
+    effect: NotRequired[EffectResult]
+
+
+class ChoiceResult(TypedDict):
+    """``--form auto``: what was taken, three lines that say why, and what they rest on.
+
+    ``sites``: what is written in the place of what ``keep`` writes, by the output of the GELU. ``own``: what that is.
+    ``tried``: what was the best and was measured once more against it, with the ``ratio`` that came out, ``""`` if
+    nothing was; it is ``chosen`` only if that bore it out. ``offer``: what would be taken, and gains, of the candidates
+    that may not be, ``""`` if nothing. ``noise``: the time of ``own`` over its own, from two
+    processes. ``candidates``: what was timed, ``own`` first; empty if nothing else becomes other kernels.
+    """
+
+    lines: list[str]
+    sites: dict[str, Writing]
+    own: str
+    chosen: str
+    tried: str
+    ratio: Spread
+    offer: str
+    noise: Spread
+    candidates: list[CandidateResult]
+    gelus: int
+    shapes: int
+    budget: float | None
+    data: str
+    feeds: dict[str, str]
+    rounds: int
+    provider: str
+    machine: dict[str, str]
+    cached: bool
+
+
 class ExportResult(TypedDict):
     """``gelu-deploy/export/1``."""
 
@@ -98,6 +174,7 @@ class ExportResult(TypedDict):
     files: list[str]
     seconds: dict[str, float]
     target: NotRequired[str]
+    choice: NotRequired[ChoiceResult]
 
 
 class CheckResult(TypedDict):

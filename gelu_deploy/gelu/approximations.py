@@ -1,4 +1,4 @@
-"""The functions themselves: every form of GELU in float64, and its derivative.
+"""Every function that is taken in GELU's place, in float64, and its derivative.
 
 It needs only numpy; how a form is written down, and which forms there are, is the table's business.
 """
@@ -8,47 +8,22 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Float64 = NDArray[np.float64]
+from gelu_deploy.gelu.exact import SQRT2, Float64, gated
 
-SQRT2 = math.sqrt(2)
 SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
 CUBIC = 0.044715
 ALPHA = 1.702
 """Slope of the sigmoid form: Hendrycks & Gimpel 2016, section 2."""
-
-_erfc = np.frompyfunc(math.erfc, 1, 1)
-
-
-def cdf(x: ArrayLike) -> Float64:
-    """Φ(x) of the standard normal distribution, through erfc, so that the left tail keeps its relative accuracy."""
-    return np.asarray(0.5 * np.asarray(_erfc(np.asarray(x, np.float64) / -SQRT2), np.float64))
-
-
-def gated(x: Float64, gate: Float64) -> Float64:
-    """x · gate, with the limit 0 where the gate has closed on −inf (plain multiplication gives NaN there)."""
-    with np.errstate(invalid="ignore"):
-        return np.asarray(np.where(np.isneginf(x), 0.0, x * gate))
+HUGE = 1e30
+"""Where every gate is open or closed; beyond it x is held, so that no power of it overflows."""
 
 
 def logistic(x: Float64) -> Float64:
     """σ(x) = 1 / (1 + exp(−x)), without overflow on either side and with its relative accuracy in the left tail."""
     decayed = np.exp(-np.abs(x))
     return np.asarray(np.where(x < 0, decayed, 1.0) / (1 + decayed))
-
-
-def erf_form(x: ArrayLike) -> Float64:
-    """GELU itself: x·Φ(x) (Hendrycks & Gimpel 2016, equation 1)."""
-    x = np.asarray(x, np.float64)
-    return gated(x, cdf(x))
-
-
-def erf_gradient(x: ArrayLike) -> Float64:
-    """Φ(x) + x·φ(x)."""
-    near = np.clip(np.asarray(x, np.float64), -40, 40)
-    density = np.exp(-0.5 * near * near) / math.sqrt(2 * math.pi)
-    return np.asarray(cdf(x) + near * density)
 
 
 def gate_form(x: ArrayLike, *odd: float, reach: float = np.inf) -> Float64:
@@ -58,16 +33,15 @@ def gate_form(x: ArrayLike, *odd: float, reach: float = np.inf) -> Float64:
 
 
 def gate_gradient(x: ArrayLike, *odd: float, reach: float = np.inf) -> Float64:
-    """σ(p) + x·p′·σ(p)·(1 − σ(p)) for the polynomial p of :func:`gate_form`."""
-    x = np.clip(np.asarray(x, np.float64), -1e30, 1e30)
+    """σ(p)·(1 + x·p′·σ(−p)) for the polynomial p of :func:`gate_form`."""
+    x = np.clip(np.asarray(x, np.float64), -HUGE, HUGE)
     p, slope = _polynomial(x, odd, reach)
-    gate = logistic(p)
-    return np.asarray(gate + x * slope * gate * (1 - gate))
+    return np.asarray(logistic(p) * (1 + x * slope * logistic(-p)))
 
 
 def _polynomial(x: Float64, odd: tuple[float, ...], reach: float) -> tuple[Float64, Float64]:
-    """An odd polynomial and its derivative, by Horner's rule; x held inside ±1e30 so that no float64 overflows."""
-    held = np.clip(x, -min(reach, 1e30), min(reach, 1e30))
+    """An odd polynomial and its derivative, by Horner's rule."""
+    held = np.clip(x, -min(reach, HUGE), min(reach, HUGE))
     square = held * held
     value = slope = np.zeros_like(held)
     for power in range(2 * len(odd) - 1, 0, -2):
@@ -139,8 +113,54 @@ def igelu_form(x: ArrayLike) -> Float64:
 
 def igelu_gradient(x: ArrayLike) -> Float64:
     """½(1 + L(z)) + ½z·L′(z) with L for erf."""
-    x = np.clip(np.asarray(x, np.float64), -1e30, 1e30)
+    x = np.clip(np.asarray(x, np.float64), -HUGE, HUGE)
     z = x / SQRT2
     inner = np.minimum(np.abs(z), -IGELU_B) + IGELU_B
     erf = np.sign(z) * (IGELU_A * inner**2 + 1)
     return np.asarray(0.5 * (1 + erf) + 0.5 * z * 2 * IGELU_A * np.where(np.abs(z) < -IGELU_B, inner, 0.0))
+
+
+HGELU_SHIFT, HGELU_TOP = 3.0, 6.0
+
+
+def hgelu_form(x: ArrayLike) -> Float64:
+    """h-GELU, x·ReLU6(1.702x + 3)/6: I-BERT (ICML 2021), section 3.4, after MobileNetV3's h-swish."""
+    x = np.asarray(x, np.float64)
+    return gated(x, np.clip(ALPHA * x + HGELU_SHIFT, 0, HGELU_TOP) / HGELU_TOP)
+
+
+def hgelu_gradient(x: ArrayLike) -> Float64:
+    """Derivative of h-GELU; in its two kinks that of the flat side."""
+    x = np.clip(np.asarray(x, np.float64), -HUGE, HUGE)
+    raised = ALPHA * x + HGELU_SHIFT
+    bent = (raised > 0) & (raised < HGELU_TOP)
+    return np.asarray(np.clip(raised, 0, HGELU_TOP) / HGELU_TOP + np.where(bent, ALPHA / HGELU_TOP * x, 0.0))
+
+
+AS7127 = (0.278393, 0.230389, 0.000972, 0.078108)
+"""Abramowitz & Stegun, Handbook of Mathematical Functions, 7.1.27."""
+
+
+def as7127_form(x: ArrayLike) -> Float64:
+    """½x·(1 + erf) with erf(z) ≈ 1 − (1 + a₁z + a₂z² + a₃z³ + a₄z⁴)⁻⁴ for z ≥ 0, and odd."""
+    x = np.asarray(x, np.float64)
+    tail = 0.5 * _as7127(x)[0] ** -4
+    return gated(x, np.where(x < 0, tail, 1 - tail))
+
+
+def as7127_gradient(x: ArrayLike) -> Float64:
+    """Gate and x times its slope, √2·p′·p⁻⁵ on either side."""
+    x = np.clip(np.asarray(x, np.float64), -HUGE, HUGE)
+    p, slope = _as7127(x)
+    tail = 0.5 * p**-4
+    return np.asarray(np.where(x < 0, tail, 1 - tail) + x * SQRT2 * slope * p**-5)
+
+
+def _as7127(x: Float64) -> tuple[Float64, Float64]:
+    """The polynomial in |x|/√2, and its derivative; held where its fifth power is near the largest number."""
+    z = np.minimum(np.abs(x), 1e14) / SQRT2
+    value, slope = np.zeros_like(z), np.zeros_like(z)
+    for coefficient in (*reversed(AS7127), 1.0):
+        slope = slope * z + value
+        value = value * z + coefficient
+    return value, slope
