@@ -1,8 +1,8 @@
 """Hand over whatever your ``model.pt`` is, get back an ONNX file with the proof that it computes the same.
 
 The public names, each imported on first use: the verbs ``export``, ``inspect``, ``check``, ``run``, ``survey``,
-``quantize`` and ``doctor``, and :class:`Session`. A verb takes the model and the flags of its command as keywords, and
-returns the dictionary that ``--json`` writes. This file knows nothing of how a verb works.
+``quantize``, ``compare``, ``forms`` and ``doctor``, and :class:`Session`. A verb takes the model and the flags of its command as
+keywords, and returns the dictionary that ``--json`` writes. This file knows nothing of how a verb works.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from gelu_deploy.results import (
         CheckResult,
+        CompareResult,
         DoctorResult,
         ExportResult,
+        FormsResult,
         InspectResult,
         QuantizeResult,
         RunResult,
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     )
     from gelu_deploy.runtime import Session
 
-__all__ = ["Session", "__version__", "check", "doctor", "export", "inspect", "quantize", "run", "survey"]
+__all__ = ["Session", "__version__", "check", "compare", "doctor", "export", "forms", "inspect", "quantize", "run", "survey"]
 
 __version__: str
 
@@ -96,6 +98,29 @@ def quantize(model: str | os.PathLike[str], /, **options: object) -> QuantizeRes
     from gelu_deploy.verbs.quantize import quantize as verb
 
     return verb(os.fspath(model), build(QuantizeOptions, options))
+
+
+def compare(model: object, /, **options: object) -> CompareResult:
+    """Hold float, INT8 and a twin against each other and say which may ship; fields of ``CompareOptions``.
+
+    Args:
+        model: As for :func:`export`, float ONNX files included.
+        options: The fields of :class:`gelu_deploy.options.CompareOptions`.
+    """
+    from gelu_deploy.keywords import build, source
+    from gelu_deploy.options import CompareOptions
+    from gelu_deploy.verbs.compare import compare as verb
+
+    return verb(source(model), build(CompareOptions, options))
+
+
+def forms(**options: object) -> FormsResult:
+    """Show every form of GELU: how far it is from GELU itself, and what each way to write it costs."""
+    from gelu_deploy.keywords import build
+    from gelu_deploy.options import FormsOptions
+    from gelu_deploy.verbs.forms import forms as verb
+
+    return verb(build(FormsOptions, options))
 
 
 def doctor(**options: object) -> DoctorResult:

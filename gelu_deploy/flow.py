@@ -71,6 +71,9 @@ class Survey:
         places: Points of its main graph.
         provider: As for :class:`gelu_deploy.runtime.Session`; the attribute has the one that was chosen.
 
+    Attributes:
+        tallies: What has been counted so far, a point each.
+
     Raises:
         SetupError: The provider cannot be had.
         ModelError: The runtime refuses the model.
@@ -83,7 +86,7 @@ class Survey:
         copy, self._shown = tapped(model, names)
         self._run = runtime.Evaluation(copy, weights, optimise=True, provider=provider)
         self.provider = self._run.provider
-        self._tallies = [Tally(place) for place in places]
+        self.tallies = [Tally(place) for place in places]
 
     @property
     def inputs(self) -> Mapping[str, Spec]:
@@ -93,7 +96,7 @@ class Survey:
     def add(self, feeds: Arrays) -> None:
         """One batch. Raises UsageError where it does not fit, ModelError where the model fails on it."""
         values = self._run(feeds)
-        for tally in self._tallies:
+        for tally in self.tallies:
             place = tally.place
             x, y = (-values[self._shown[name]] for name in (place.input, place.output))
             if place.bias:
@@ -102,7 +105,7 @@ class Survey:
 
     def sites(self) -> list[SurveyedSite]:
         """What has been seen so far, in the order of the graph; NaN where nothing has."""
-        return [tally.row() for tally in self._tallies]
+        return [tally.row() for tally in self.tallies]
 
     def __enter__(self) -> Self:
         return self
@@ -120,6 +123,15 @@ class Values:
     def add(self, values: NDArray[np.float32]) -> None:
         """Finite numbers, of any shape."""
         self.counts += np.bincount((np.ascontiguousarray(values).view(np.uint32) >> 16).ravel(), minlength=BINS)
+
+    def spans(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+        """By value, where each bin that holds anything begins and ends, and how much; −0.0 counts as 0."""
+        counts = self.counts.copy()
+        counts[0], counts[BINS // 2] = counts[0] + counts[BINS // 2], 0
+        held = _order()[counts[_order()] > 0]
+        bits = held.astype(np.uint32) << 16
+        ends = np.sort(np.stack([bits, bits | 0xFFFF]).view(np.float32).astype(np.float64), axis=0)
+        return ends[0], ends[1], counts[held]
 
     def quantiles(self, shares: tuple[float, ...]) -> list[float]:
         """The smallest numbers that so many are not above; NaN if there are none."""

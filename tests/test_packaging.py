@@ -26,7 +26,7 @@ PINS = [
 
 
 @pytest.mark.slow
-def test_wheel_holds_every_module_under_one_name(tmp_path: Path) -> None:
+def test_wheel_holds_every_module_and_template_under_one_name(tmp_path: Path) -> None:
     source = tmp_path / "source"
     for folder in ("gelu_deploy", "exporters"):
         shutil.copytree(ROOT / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__"))
@@ -36,12 +36,12 @@ def test_wheel_holds_every_module_under_one_name(tmp_path: Path) -> None:
     subprocess.run(build, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
     packed = set(zipfile.ZipFile(wheel).namelist())
-    core = {f"gelu_deploy/{p.relative_to(source / 'gelu_deploy')}" for p in (source / "gelu_deploy").rglob("*.py")}
+    core = {f"gelu_deploy/{p.relative_to(source / 'gelu_deploy')}" for p in (source / "gelu_deploy").rglob("*.*")}
     exporters = {
         f"gelu_deploy/exporters/{p.relative_to(source / 'exporters')}" for p in (source / "exporters").rglob("*.py")
     }
-    assert {name for name in packed if name.endswith(".py")} == core | exporters
-    assert "gelu_deploy/py.typed" in packed
+    assert {name for name in packed if ".dist-info/" not in name} == core | exporters
+    assert {"gelu_deploy/py.typed", "gelu_deploy/report/templates/page.html"} <= core
     assert {name.partition("/")[0].partition("-")[0] for name in packed} == {"gelu_deploy"}
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import re
 from collections.abc import Generator, Mapping, Sequence
@@ -23,11 +22,12 @@ from gelu_deploy.artifact.golden import Case
 from gelu_deploy.artifact.seal import PREFIX, Seal, entries, is_intact, is_sealed
 from gelu_deploy.artifact.staging import Staging, locked, reporting, shortened, staging
 from gelu_deploy.errors import ModelError
+from gelu_deploy.strict_json import finite
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-__all__ = ["Case", "Stage", "cases", "metadata", "stage", "to_json", "verify"]
+__all__ = ["Case", "Stage", "cases", "metadata", "size", "stage", "to_json", "verify"]
 
 _STEM = 200  # bytes of NAME that the hashed names keep: a long NAME leaves no room for more
 _INLINE = 1024  # bytes of a tensor that stays in the graph even when the weights do not: shapes, constants
@@ -170,17 +170,22 @@ def cases(path: str | os.PathLike[str]) -> list[Case]:
     return []
 
 
+def size(path: str | os.PathLike[str]) -> int:
+    """Bytes of a model and of its weights beside it, whoever wrote it; golden data are not counted.
+
+    Raises:
+        ModelError: The file, or one of its weights, cannot be read.
+    """
+    file = Path(path)
+    with _reading(file):
+        names = set(metadata(file).get("files", {})) if is_sealed(file) else _weights_of_another(file)
+        beside = [name for name in names if not name.endswith(".golden.npz")]
+        return file.stat().st_size + sum(file.with_name(name).stat().st_size for name in beside)
+
+
 def to_json(value: object, *, indent: int | None = None) -> str:
     """JSON with sorted keys; NaN and infinities, which JSON has no word for, become null."""
-    return json.dumps(_finite(value), indent=indent, sort_keys=True, allow_nan=False)
-
-
-def _finite(value: object) -> object:
-    if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return json.dumps(finite(value), indent=indent, sort_keys=True, allow_nan=False)
 
 
 def _write_model(path: Path, model: ir.Model, threshold: float) -> dict[str, str]:
@@ -220,6 +225,15 @@ def _write_golden(model: Path, cases: Sequence[Case]) -> dict[str, str]:
     name = f"{_hashed(model, digest)}.golden.npz"
     draft.rename(model.with_name(name))
     return {name: digest}
+
+
+def _weights_of_another(file: Path) -> set[str]:
+    """The files in which a model of someone else's has weights, relative to its own folder."""
+    import onnx_ir as ir
+
+    values = (value for graph in ir.load(file).graphs() for value in graph.initializers.values())
+    tensors = (value.const_value for value in values)
+    return {str(tensor.location) for tensor in tensors if isinstance(tensor, ir.ExternalTensor)}
 
 
 def _verify_companion(model: Path, name: str, digest: str) -> None:

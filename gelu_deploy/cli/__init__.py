@@ -29,6 +29,7 @@ from gelu_deploy.errors import (
     OutputError,
     UsageError,
 )
+from gelu_deploy.strict_json import as_json
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,8 @@ COMMANDS = {
     "run": Command(options.RunOptions, "Any ONNX file."),
     "survey": Command(options.SurveyOptions, "The network: any ONNX file, or what export takes."),
     "quantize": Command(options.QuantizeOptions, "A float ONNX file, such as export writes."),
+    "compare": Command(options.CompareOptions, "The network: what export takes, or a float ONNX file."),
+    "forms": Command(options.FormsOptions, None),
     "doctor": Command(options.DoctorOptions, None),
 }
 
@@ -172,7 +175,7 @@ def _refuse_to_harm(report: Path, call: Call) -> None:
     settings = call.arguments[-1]
     named = [
         call.arguments[0],
-        *(getattr(settings, name, None) for name in ("output", "data", "calib_data", "against")),
+        *(getattr(settings, name, None) for name in ("output", "data", "calib_data", "against", "twin", "html")),
     ]
     if any(isinstance(name, str) and Path(name).resolve() == report.resolve() for name in named):
         raise OutputError(f"--json {report}: the command reads or writes that file itself. Name another one.")
@@ -185,11 +188,11 @@ def _carry_out(call: Call) -> int:
     with terminal.stdout_for_results_only(), terminal.spinner(call.verb):
         result = getattr(importlib.import_module(f"gelu_deploy.verbs.{call.verb}"), call.verb)(*call.arguments)
     if call.json == "-":
-        terminal.write_stdout(terminal.as_json(result))
+        terminal.write_stdout(as_json(result))
     else:
         from gelu_deploy.cli.tables import render
 
         if call.json is not None:
-            terminal.write_file(Path(call.json), terminal.as_json(result))
+            terminal.write_file(Path(call.json), as_json(result))
         terminal.show(render(result))
-    return EXIT_GATE if result.get("verdict") == "fail" else EXIT_PASS
+    return EXIT_GATE if result.get("verdict") in {"fail", "cannot tell"} else EXIT_PASS

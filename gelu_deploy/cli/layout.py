@@ -48,6 +48,13 @@ def share(ratio: float) -> str:
     return f"{ratio:.0%}" if ratio < 10 else f"{number(ratio)} ×"
 
 
+def size(count: float) -> str:
+    """Bytes as ``1.2 kB`` or ``34.5 MB``; a dash for none."""
+    if math.isnan(count) or count <= 0:
+        return "-"
+    return f"{count / 1e6:.1f} MB" if count >= 1e5 else f"{count / 1e3:.1f} kB"
+
+
 def facts(facts: Iterable[tuple[str, str]]) -> RenderableType:
     """Labels and what there is to say of each; an empty label goes on with the one before."""
     grid = Table.grid(padding=(0, 2, 0, 0))

@@ -52,7 +52,7 @@ def _outcome(result: QuantizeResult) -> list[tuple[str, str]]:
         ("in integer kernels", f"{result['integer_share']:.1%} of the multiplications"),
         ("held-out data", f"SQNR {_decibels(result['sqnr'])} dB{same}"),
         *([("labelled data", _accuracy(result["accuracy"]))] if result["accuracy"] else []),
-        *([("size", f"{_bytes(size['before'])} -> {_bytes(size['after'])}")] if size else []),
+        *([("size", f"{layout.size(size['before'])} -> {layout.size(size['after'])}")] if size else []),
         *((("" if place else "what keeps it slow"), cause) for place, cause in enumerate(result["causes"])),
         *((f"runtime {name}" if name != "settings" else "runtime", text) for name, text in _tuned(result["runtime"])),
         *([("seconds", seconds)] if seconds else []),
@@ -125,10 +125,6 @@ def _lobes(lobes: list[LobeResult]) -> RenderableType:
 def _ranking(effects: list[SensitivityResult]) -> RenderableType:
     rows = [(one["module"] or one["node"], layout.number(one["kl"]), f"{one['agreement']:.1%}") for one in effects]
     return layout.table(["quantized alone, worst first", "<divergence", "<same answers"], rows[:RANKED_SHOWN])
-
-
-def _bytes(count: int) -> str:
-    return f"{count / 1e6:.1f} MB" if count >= 1e5 else f"{count / 1e3:.1f} kB"
 
 
 def _decibels(value: float | None) -> str:

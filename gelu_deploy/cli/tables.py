@@ -12,9 +12,10 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from gelu_deploy.cli import layout, quantize_table, site_table, survey_table
+from gelu_deploy.cli import compare_table, forms_table, layout, quantize_table, site_table, survey_table
 from gelu_deploy.results import (
     CheckResult,
+    CompareResult,
     DoctorResult,
     ExportResult,
     InspectResult,
@@ -39,6 +40,7 @@ def _export(result: ExportResult) -> list[RenderableType]:
         ("source", result["source"]),
         *(("", note) for note in result["notes"]),
         ("export", f"{result['exporter']}, opset {result['opset']}, {result['provider']}"),
+        *_choice(result),
         *_named("inputs", result["inputs"]),
         *_named("outputs", result["outputs"]),
         *_cases(result["cases"]),
@@ -51,6 +53,12 @@ def _export(result: ExportResult) -> list[RenderableType]:
         *_stages(result["stages"]),
         _verdict(result["verdict"], result["reason"], _written(result["files"]) + _dry(result)),
     ]
+
+
+def _choice(result: ExportResult) -> list[tuple[str, str]]:
+    """Why ``--form auto`` took what it took."""
+    lines = result["choice"]["lines"] if "choice" in result else []
+    return [("" if place else "form auto", line) for place, line in enumerate(lines)]
 
 
 def _dry(result: ExportResult | QuantizeResult) -> str:
@@ -97,6 +105,13 @@ def _quantize(result: QuantizeResult) -> list[RenderableType]:
     return [*quantize_table.render(result), _verdict(result["verdict"], result["reason"], files)]
 
 
+def _compare(result: CompareResult) -> list[RenderableType]:
+    wrote, verdict = _written(result["files"]), result["verdict"]
+    said = Text(f"{verdict if verdict == 'pass' else verdict.upper()}: {result['reason']}; {wrote}")
+    said.stylize(compare_table.STYLES[verdict])
+    return [*compare_table.render(result), said]
+
+
 def _doctor(result: DoctorResult) -> list[RenderableType]:
     findings = result["findings"]
     rows = [(finding["name"], finding["found"], layout.mark(finding["ok"])) for finding in findings]
@@ -112,6 +127,8 @@ _RENDERERS: dict[str, Callable[[Any], list[RenderableType]]] = {
     "run": _run,
     "survey": survey_table.render,
     "quantize": _quantize,
+    "compare": _compare,
+    "forms": forms_table.render,
     "doctor": _doctor,
 }
 

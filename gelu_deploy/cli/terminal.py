@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import codecs
 import io
-import json
-import math
 import os
 import signal
 import sys
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 from rich.console import Console, RenderableType
 
@@ -128,21 +125,6 @@ def write_stdout(text: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is buffered must not fail again at exit
         if not isinstance(error, BrokenPipeError):
             raise OutputError(f"The result cannot be written to standard output: {error.strerror}.") from None
-
-
-def as_json(result: Mapping[str, Any]) -> str:
-    """Strict JSON, with null for every NaN and infinity, which JSON cannot say."""
-    return json.dumps(_finite(result), indent=2, allow_nan=False) + "\n"
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    return value
 
 
 def write_file(path: Path, text: str) -> None:

@@ -13,7 +13,8 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from gelu_deploy.graph.arithmetic import EVALUATE, elementwise, operands, tensor_of, uniform
+from gelu_deploy.gelu.operators import EVALUATE
+from gelu_deploy.graph.arithmetic import elementwise, operands, tensor_of, uniform
 
 Float64 = NDArray[np.float64]
 
@@ -245,11 +246,11 @@ class Cones:
             return _Maker(place)
         values: list[ir.Value] = []
         op: list[str | float | None] = [node.op_type]
-        for operand in operands(node):
-            assert operand is not None
-            number = self.constant(operand, depth)
+        for index, operand in enumerate(operands(node)):
+            missing = -np.inf if index == 1 else np.inf  # the bounds of a Clip; nothing else may lack one here
+            number = missing if operand is None else self.constant(operand, depth)
             op.append(number)
-            if number is None:
+            if number is None and operand is not None:
                 values.append(self._twins.get(operand, operand))
         return _Maker(place, node, tuple(op), tuple(values))
 

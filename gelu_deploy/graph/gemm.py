@@ -20,6 +20,8 @@ from gelu_deploy.graph.scopes import MODULE
 
 POINTWISE = {"Add", "Sub", "Mul", "Div", "Gelu", "Relu", "Sigmoid", "Tanh", "HardSwish", "LeakyRelu", "Elu"}
 """Operators that compute the same in two dimensions."""
+FLAT = ".flat"
+"""What follows the name of a value that is made in two dimensions; one of its own name only where others read it."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,7 @@ class _Writer:
         if len(output.shape) == 2:
             result = self._add(old, op, inputs, ir.val(f"{name}.gemm", output.dtype, output.shape), attributes)
         else:
-            made = self._add(old, op, inputs, ir.val(f"{name}.flat", output.dtype, [None, width]), attributes)
+            made = self._add(old, op, inputs, ir.val(f"{name}{FLAT}", output.dtype, [None, width]), attributes)
             result = ir.val(f"{name}.back", output.dtype, output.shape)
             self._add(old, "Reshape", [made, self._shape(old, like, width)], result)
             self._flat[result] = _Flat(made, like)

@@ -6,10 +6,12 @@ It knows nothing of GELU.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
@@ -60,6 +62,15 @@ def hold(model: ir.Model) -> Held:
 def arrays(held: Held) -> dict[str, NDArray[Any]]:
     """The weights that are out, by name, for running the hollow graph; not copied where they lie in memory."""
     return {name: value.const_value.numpy() for name, value in held.weights.items() if value.const_value is not None}
+
+
+def digest(model: ir.Model, held: Held) -> str:
+    """SHA-256, in hexadecimal, of a hollow model and of the weights that are out of it."""
+    total = hashlib.sha256(ir.to_proto(model).SerializeToString(deterministic=True))
+    for name, weight in sorted(arrays(held).items()):
+        total.update(f"{name}\0{weight.dtype.str}\0{weight.shape}\0".encode())
+        total.update(np.ascontiguousarray(weight).view(np.uint8).data if weight.ndim else weight.tobytes())
+    return total.hexdigest()
 
 
 def put_back(model: ir.Model, held: Held) -> None:

@@ -79,6 +79,8 @@ class Rewrite:
         opset: Operator set that the model is to have in the end.
         fp16_safe: Whether 16-bit sites are computed in float32 between Casts.
         best: The spelling that ``auto`` takes, by form, where a target has a say.
+        choices: Form and spelling of single sites, by the name of their output, in the place of ``form`` and
+            ``spelling``.
     """
 
     sites: tuple[Site, ...]
@@ -88,6 +90,7 @@ class Rewrite:
     opset: int = 20
     fp16_safe: bool = False
     best: Mapping[str, str] = field(default_factory=dict[str, str])
+    choices: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
 
     def apply(self, model: ir.Model) -> Result:
         """Raises UsageError, before anything changes, when a spelling does not exist at this opset or for a form."""
@@ -106,16 +109,17 @@ class Rewrite:
         own = site.dtype or ir.DataType.FLOAT
         if any(fnmatchcase(site.module, pattern) for pattern in self.exclude):
             return Plan(site, site.form, site.spelling, site.alpha, own, kept=True)
-        form = site.form if self.form == "keep" else self.form
+        form, spelling = self.choices.get(site.output.name or "", (self.form, self.spelling))
+        form = site.form if form == "keep" else form
         dtype = ir.DataType.FLOAT if self.fp16_safe and own in HALVES else own
-        spelling = self._spelling(site, form, dtype)
+        spelling = self._spelling(site, form, spelling, dtype)
         alphas = gelu.FORMS[form].alphas
         alpha = (site.alpha if site.alpha in alphas else _held(alphas, dtype)) if alphas else None
         return Plan(site, form, spelling, alpha, dtype)
 
-    def _spelling(self, site: Site, form: str, dtype: ir.DataType) -> str:
+    def _spelling(self, site: Site, form: str, wanted: str, dtype: ir.DataType) -> str:
         opset, known = self._opset(site), gelu.FORMS[form].spellings
-        spelling = self.best.get(form, "auto") if self.spelling == "auto" else self.spelling
+        spelling = self.best.get(form, "auto") if wanted == "auto" else wanted
         if spelling == "auto":
             spelling = "gelu" if "gelu" in known and known["gelu"].since <= opset else "ops"
         if spelling == "ops" and "ops-safe" in known and (dtype in HALVES or _half_is_shared(site)):

@@ -28,6 +28,7 @@ from gelu_deploy.quantization.decisions.deciding import Wishes, decide
 from gelu_deploy.quantization.decisions.half import half
 from gelu_deploy.quantization.decisions.mixing import mixed, points, ranking
 from gelu_deploy.quantization.decisions.sensitivity import Effect, Mixed
+from gelu_deploy.quantization.measures.coverage import quantized
 from gelu_deploy.quantization.measures.cpu import Cpu, target
 from gelu_deploy.quantization.measures.judging import Exam, noise
 from gelu_deploy.quantization.measures.sidebyside import unsaturated
@@ -42,15 +43,12 @@ from gelu_deploy.tuning import tune
 SUFFIXES = {"int8": "int8", "dynamic-int8": "dynamic", "w8": "w8", "fp16": "fp16"}
 NEAR = 0.1
 """Decibels that a runtime setting may cost at most."""
-INTEGERS = {
-    "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "MatMulInteger", "ConvInteger", "QLinearMatMul",
-    "QLinearConv", "DynamicQuantizeMatMul", "QGemm", "MatMulNBits",
-}  # fmt: skip
-"""Operators that a float model has none of."""
 
 
-def quantize(model: str, options: QuantizeOptions) -> QuantizeResult:
+def quantize(model: str, options: QuantizeOptions, data: Dataset | None = None) -> QuantizeResult:
     """Quantize an ONNX file; see :class:`QuantizeOptions`.
+
+    ``data``, batches under the names of the file's inputs, take the place of ``options.calib_data``.
 
     The file is not written where a layer that was quantized would run in float or none runs in integers, where answers
     are not finite, or where ``--max-drop`` cannot be held: the verdict is ``fail`` and says why.
@@ -60,7 +58,7 @@ def quantize(model: str, options: QuantizeOptions) -> QuantizeResult:
         ModelError: The file is damaged, has nothing to quantize, or is quantized already; the data are not finite.
         OutputError: The output cannot be written.
     """
-    _refuse_hopeless(options)
+    _refuse_hopeless(options, given=data is not None)
     require_onnx(model)
     cpu, path = target(options.target_cpu), _output(model, options)
     with recorded() as seconds, artifact.stage(path, overwrite=options.overwrite or options.dry_run) as staged:
@@ -70,7 +68,7 @@ def quantize(model: str, options: QuantizeOptions) -> QuantizeResult:
             network = prepared(model)
             with network.showing(()) as run:
                 inputs = run.inputs
-            data = _data(model, options, inputs)
+            data = _data(model, options, inputs) if data is None else data
             labelled = open_data(options.data, inputs, batch=options.batch) if options.data else None
         fit, held = data.split()
         made = _made(network, options, cpu, fit, held, labelled)
@@ -87,7 +85,7 @@ def quantize(model: str, options: QuantizeOptions) -> QuantizeResult:
         result["verdict"], result["reason"] = _verdict(result, made.drop, options)
         with step("write"):
             whole = staged.write(made.model, _described(result, options, model))
-        result["bytes"] = {"before": _size(Path(model)), "after": _size(whole)}
+        result["bytes"] = {"before": artifact.size(model), "after": artifact.size(whole)}
         if options.tune and result["verdict"] == "pass":
             _tuned(whole, staged, held, made, result)
         result["seconds"] = seconds
@@ -96,11 +94,11 @@ def quantize(model: str, options: QuantizeOptions) -> QuantizeResult:
     return result
 
 
-def _refuse_hopeless(options: QuantizeOptions) -> None:
-    """What cannot be meant whatever the model is. Raises UsageError."""
+def _refuse_hopeless(options: QuantizeOptions, *, given: bool) -> None:
+    """What cannot be meant whatever the model is; data may be ``given`` already. Raises UsageError."""
     if options.output is not None and not options.output.endswith(".onnx"):
         raise UsageError(f"--output {options.output!r}: expected a file name that ends in .onnx")
-    if options.precision == "int8" and options.calib_data is None and not options.random_calibration:
+    if options.precision == "int8" and not (given or options.calib_data is not None or options.random_calibration):
         raise UsageError(
             "--calib-data is missing: ranges are measured on data like those that the model will see (X.npz, a folder "
             "of .npy files or images, or FILE.py:NAME). Without any, --random-calibration measures them on noise."
@@ -124,7 +122,7 @@ def _output(model: str, options: QuantizeOptions) -> str:
 
 def _refuse_integers(path: str, model: ir.Model) -> None:
     """Raises ModelError for what has integers already."""
-    found = sorted({node.op_type for node in model.graph.all_nodes()} & INTEGERS)
+    found = sorted(quantized(model))
     if found:
         raise ModelError(f"{Path(path).name} is quantized already: it has {', '.join(found)}. Give the float model.")
 
@@ -242,9 +240,3 @@ def _tuned(path: Path, staged: artifact.Stage, held: Dataset, made: Made, result
     ratios = {f"tried {name}": "{:.3f} ({:.3f} to {:.3f})".format(*spread) for name, spread in found.tried.items()}
     took = f"{found.base:.3g}" if found.chosen == found.base else f"{found.chosen:.3g} instead of {found.base:.3g}"
     result["runtime"] = {"settings": str(found.settings), "milliseconds": took, **ratios}
-
-
-def _size(path: Path) -> int:
-    """Bytes of a model and of its weights beside it."""
-    names = artifact.metadata(path).get("files", {})
-    return path.stat().st_size + sum(path.with_name(n).stat().st_size for n in names if n.endswith(".data"))

@@ -16,9 +16,11 @@ from gelu_deploy import runtime
 from gelu_deploy.arrays import Arrays
 from gelu_deploy.errors import ModelError
 from gelu_deploy.graph.kernels import WIDENED
+from gelu_deploy.graph.naming import Names
 from gelu_deploy.graph.scopes import module_of
 from gelu_deploy.quantization.measures.work import CARRIES, constant, macs, shapes_in, shapes_of, sizes_of
 from gelu_deploy.quantization.network import Layer
+from gelu_deploy.quantization.network.layers import OPERATORS
 
 INTEGER = {
     "QGemm", "QLinearConv", "QLinearMatMul", "MatMulInteger", "MatMulIntegerToFloat", "DynamicQuantizeMatMul",
@@ -29,6 +31,8 @@ FLOAT = {"Conv", "Gemm", "MatMul", "FusedConv", "FusedGemm", "FusedMatMul", "Gem
 MULTIPLIES = INTEGER | FLOAT
 OTHERS = {"Conv", "ConvTranspose", "Gemm", "MatMul", "Attention"}
 """What else is counted where it is no layer."""
+QUANTIZED = INTEGER | {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"}
+"""Operators that a float model has none of."""
 QUANTIZED_SECOND = {"QGemm": 3, "QLinearConv": 3, "QLinearMatMul": 3}
 """Where the weight is, if it is not the second input."""
 FOLLOWS = CARRIES | {"Add", "Mul"}
@@ -131,6 +135,11 @@ def coverage(model: ir.Model, layers: Sequence[Layer], feed: Arrays | None = Non
     )
 
 
+def quantized(model: ir.Model) -> set[str]:
+    """The operators of a model that no float model has; empty for a float one."""
+    return {node.op_type for node in model.graph.all_nodes()} & QUANTIZED
+
+
 def require(found: Coverage) -> None:
     """Raise ModelError where a layer that was quantized runs in float: that is slower than no quantization at all."""
     lost = found.fell_back
@@ -221,3 +230,24 @@ def _is_integer(node: ir.Node) -> bool:
 def _row(node: ir.Node | None) -> int:
     """MACs of one row of a layer: as many as its weight has elements."""
     return math.prod(sizes_of(constant(_weight(node)))) if node is not None else 0
+
+
+def share(model: ir.Model, feed: Arrays, provider: str = "cpu") -> float:
+    """Share of a finished model's multiplications that run in integers, whoever quantized it.
+
+    NaN for a file whose own operators multiply integers already, as in the operator format of ONNX Runtime.
+
+    Raises:
+        UsageError, SetupError, ModelError: As for :func:`coverage`.
+    """
+    if any(node.op_type in INTEGER for node in model.graph.all_nodes()):
+        return math.nan
+    Names().apply(model)
+    nodes = [node for node in model.graph if node.op_type in OPERATORS and constant(node.inputs[1]) is not None]
+    return coverage(model, [_as_layer(node) for node in nodes], feed, provider).share
+
+
+def _as_layer(node: ir.Node) -> Layer:
+    """A layer of a finished model, of which only where it stands is known."""
+    name, output = node.name or "", node.outputs[0].name or ""
+    return Layer(name, node.op_type, module_of(node), "", "", "", output, 0, 0, after_gelu=False)

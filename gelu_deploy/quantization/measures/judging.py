@@ -38,14 +38,30 @@ class Judge:
             return noise(zip(self._wanted, map(run, self._batches), strict=True))
 
 
-def noise(pairs: Iterable[tuple[Arrays, Arrays]]) -> float:
-    """SQNR of answers (second) against what was wanted (first), in dB, mean over the float outputs."""
-    energies = dict[str, metrics.Energy]()
-    for wanted, got in pairs:
+@dataclass
+class Noise:
+    """Noise on answers, by output, over any number of batches."""
+
+    energies: dict[str, metrics.Energy] = field(default_factory=dict[str, metrics.Energy])
+
+    def add(self, wanted: Arrays, got: Arrays) -> None:
+        """One batch of answers and what was wanted; only the float outputs count."""
         for name, array in wanted.items():
             if array.dtype.kind == "f":
-                energies.setdefault(name, metrics.Energy()).add(array, got[name])
-    return float(np.mean([energy.db for energy in energies.values()])) if energies else math.nan
+                self.energies.setdefault(name, metrics.Energy()).add(array, got[name])
+
+    @property
+    def db(self) -> float:
+        """SQNR in dB, mean over the float outputs; NaN where there are none."""
+        return float(np.mean([energy.db for energy in self.energies.values()])) if self.energies else math.nan
+
+
+def noise(pairs: Iterable[tuple[Arrays, Arrays]]) -> float:
+    """SQNR of answers (second) against what was wanted (first), as :attr:`Noise.db`."""
+    total = Noise()
+    for wanted, got in pairs:
+        total.add(wanted, got)
+    return total.db
 
 
 @dataclass

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -228,3 +230,41 @@ def test_attention_counts_the_same_on_a_feed() -> None:
     stated, counted = (coverage.coverage(model, made.layers, one) for one in (None, feed))
     assert [one.macs for one in stated.layers] == [one.macs for one in counted.layers]
     assert [one.macs for one in stated.others] == [one.macs for one in counted.others]
+
+
+def test_the_share_of_a_finished_model_needs_no_layers() -> None:
+    made = networks.ffn(width=64, hidden=256)
+    feed = next(networks.feeds(made))
+    for model in (made.whole(), static(made), static(made, "fc2")):
+        assert coverage.share(model, feed) == seen(made, model).share
+    fell = networks.ffn(width=64, hidden=256, gemm=False)
+    assert coverage.share(static(fell), next(networks.feeds(fell))) == 0
+
+
+@pytest.mark.parametrize("operators", [False, True])
+def test_the_share_of_what_another_tool_quantized(tmp_path: Path, operators: bool) -> None:
+    """With Q and DQ around every value, outputs too; None where its own operators multiply integers."""
+    made = networks.ffn(width=48, hidden=96)
+    data = list(networks.feeds(made, batch=16))
+    ir.save(made.whole(), tmp_path / "float.onnx")
+    with quiet():
+        from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_static
+
+        class Reader(CalibrationDataReader):  # type: ignore[misc]  # the runtime's tools are untyped
+            def __init__(self) -> None:
+                self.left = iter(data)
+
+            def get_next(self) -> Any:
+                return next(self.left, None)
+
+        form = QuantFormat.QOperator if operators else QuantFormat.QDQ
+        quantize_static(tmp_path / "float.onnx", tmp_path / "int8.onnx", Reader(), quant_format=form)
+    found = coverage.share(ir.load(tmp_path / "int8.onnx"), data[0])
+    assert np.isnan(found) if operators else found == 1.0
+
+
+def test_what_no_float_model_has() -> None:
+    made = networks.ffn(width=64, hidden=256)
+    assert coverage.quantized(made.whole()) == set()
+    assert coverage.quantized(static(made)) == {"QuantizeLinear", "DequantizeLinear"}
+    assert "MatMulNBits" in coverage.quantized(insert.weight_only(made))
