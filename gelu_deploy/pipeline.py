@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
@@ -28,7 +28,7 @@ from gelu_deploy.options import ExportOptions
 from gelu_deploy.parity import Limits
 from gelu_deploy.progress import step
 from gelu_deploy.results import Stage
-from gelu_deploy.targets import Target
+from gelu_deploy.targets import Target, Written
 from gelu_deploy.targets.fitting import WriteOut, fits, refuse_forms, refuse_operators
 
 
@@ -42,6 +42,7 @@ class Pipeline:
         cases: What the original was given and answered; after an asked-for change of form also what is expected then.
         limits: Tolerances.
         measured: Whether stages are measured at all.
+        choices: Form and spelling of single sites, by the name of their output, where they are not the options'.
         stages: The waterfall so far.
         notes: What passes had to say.
         plans: (output name, plan) of every site, once written.
@@ -52,6 +53,7 @@ class Pipeline:
     cases: Sequence[Case]
     limits: Limits
     measured: bool
+    choices: Mapping[str, Written] = field(default_factory=dict[str, Written])
     stages: list[Stage] = field(default_factory=list[Stage])
     notes: list[str] = field(default_factory=list[str])
     plans: list[tuple[str, Plan]] = field(default_factory=list[tuple[str, Plan]])
@@ -63,6 +65,12 @@ class Pipeline:
         pipeline = cls(opened.model, opened.held, cases, limits, measured)
         pipeline.measure("export")
         return pipeline
+
+    def branched(self, choices: Mapping[str, Written], *, measured: bool) -> Pipeline:
+        """A try with these choices, on a copy of the graph as it is now; weights are shared."""
+        model = self.model.clone()
+        held = hollow.Held({value.name: value for value in model.graph.inputs if value.name in self.held.names})
+        return Pipeline(model, held, self.cases, self.limits, measured, choices)
 
     @property
     def weights(self) -> dict[str, Array]:
@@ -95,7 +103,16 @@ class Pipeline:
         with step("rewrite"):
             found = find(self.model, accept_error=options.accept_error).sites
             best = target.written(opset) if target is not None else {}
-            writer = Rewrite(found, options.form, options.spelling, options.exclude, opset, options.fp16_safe, best)
+            writer = Rewrite(
+                found,
+                options.form,
+                options.spelling,
+                options.exclude,
+                opset,
+                options.fp16_safe,
+                best,
+                self.choices,
+            )
             self.plans = [(site.output.name or "", writer.plan(site)) for site in found]
             if target is not None:
                 self.notes += refuse_forms([plan for _, plan in self.plans], target, opset)

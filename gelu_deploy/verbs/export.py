@@ -16,6 +16,9 @@ import onnx_ir as ir
 from gelu_deploy import artifact, proof, provenance, runtime, sites
 from gelu_deploy.arrays import describe
 from gelu_deploy.artifact.golden import Case
+from gelu_deploy.choosing import choice
+from gelu_deploy.choosing.candidates import KEEP
+from gelu_deploy.choosing.choice import AUTO
 from gelu_deploy.errors import ModelError, UsageError
 from gelu_deploy.gelu import FORMS
 from gelu_deploy.graph.judge import NEAR
@@ -29,7 +32,7 @@ from gelu_deploy.originals.original import ExportRequest, Original
 from gelu_deploy.parity import TOLERANCES, Limits
 from gelu_deploy.pipeline import Pipeline
 from gelu_deploy.progress import recorded, step
-from gelu_deploy.results import ExportResult, Stage
+from gelu_deploy.results import ChoiceResult, ExportResult, Stage
 from gelu_deploy.runtime.providers import choose
 from gelu_deploy.source import Kind, identify
 from gelu_deploy.targets import Target, named
@@ -38,6 +41,8 @@ SCHEMA = "gelu-deploy/export/1"
 DEFAULT_OPSET = 20
 OLDEST_OPSET = 9
 DEFAULT_OUTPUT = "model.onnx"
+IGNORED = "not inputs, ignored"
+"""How a note on ``--data`` begins that is not true where labels are used."""
 
 
 def export(model: object, options: ExportOptions) -> ExportResult:
@@ -61,13 +66,18 @@ def export(model: object, options: ExportOptions) -> ExportResult:
         graph = _exported(original, options, axes)
         with _advised(original, cases):
             pipeline = Pipeline.start(graph.model, cases, limits, measured=options.verify)
-            target = named(options.target)
-            findings = pipeline.run(options, _opset(original, graph.model, options), target)
+            target, opset = named(options.target), _opset(original, graph.model, options)
+            found = _chosen(original, pipeline, opset, staged.model.parent, options)
+            asked = replace(options, form=KEEP) if options.form == AUTO else options
+            findings = pipeline.run(asked, opset, target)
             result = _result(pipeline, findings, graph, options)
         result["source"] = line
-        result["notes"] = [*original.notes, *notes, *graph.notes, *pipeline.notes, *_untried(target)]
+        own = [note for note in original.notes if options.metric is None or not note.startswith(IGNORED)]
+        result["notes"] = [*own, *notes, *graph.notes, *pipeline.notes, *_untried(target)]
         if target is not None:
             result["target"] = target.name
+        if found is not None:
+            result["choice"] = found
         _finish(pipeline, result, staged, provenance.describe(result, options, model), options)
         result["seconds"] = seconds
         if result["verdict"] != "fail" and not options.dry_run:
@@ -81,8 +91,8 @@ def _refuse_hopeless(options: ExportOptions) -> None:
     from onnx import __version__, defs
 
     choose(options.provider)
-    if options.form != "keep" and options.form not in FORMS:
-        raise UsageError(f"--form {options.form}: there is no such form; there are keep, {', '.join(FORMS)}")
+    if options.form not in {KEEP, AUTO, *FORMS}:
+        raise UsageError(f"--form {options.form}: there is no such form; there are keep, auto, {', '.join(FORMS)}")
     if not 0 <= options.accept_error < NEAR:
         raise UsageError(f"--accept-error {options.accept_error:g}: expected a number from 0 to {NEAR}")
     newest = defs.onnx_opset_version()
@@ -97,6 +107,7 @@ def _refuse_hopeless(options: ExportOptions) -> None:
         raise UsageError(f"--opset {options.opset}: {target.name} takes {target.newest} at most ({source})")
     if options.max_form_error is not None and not 0 <= options.max_form_error < float("inf"):
         raise UsageError(f"--max-form-error {options.max_form_error:g}: expected a number from 0 on, such as 1e-3")
+    choice.refuse(options)
 
 
 def _output(model: object, options: ExportOptions) -> str:
@@ -136,6 +147,16 @@ def _opset(original: Original, model: ir.Model, options: ExportOptions) -> int:
         return _wanted_opset(options)
     target, own = named(options.target), model.opset_imports.get("", DEFAULT_OPSET)
     return own if target is None else min(own, target.newest)
+
+
+def _chosen(
+    original: Original, pipeline: Pipeline, opset: int, place: Path, options: ExportOptions
+) -> ChoiceResult | None:
+    """With ``--form auto``, what was found to be fastest; the pipeline writes it."""
+    if options.form != AUTO:
+        return None
+    names = dict(zip(original.examples, _names(original, options)[0], strict=True))
+    return choice.choose(choice.Question(pipeline, options, opset, named(options.target), names, place))
 
 
 def _axes(original: Original, options: ExportOptions) -> tuple[Axes, list[str]]:
