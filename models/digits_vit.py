@@ -5,47 +5,9 @@ Blocks are pre-LayerNorm; an image is cut into sixteen 2×2 patches. It knows no
 
 from __future__ import annotations
 
-from collections import OrderedDict
-
 import torch
-from activations import make
+from blocks import Block
 from torch import Tensor, nn
-
-
-class Attention(nn.Module):
-    """Multi-head self-attention over tokens [N, T, width]."""
-
-    def __init__(self, width: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.scale = (width // heads) ** -0.5
-        self.qkv = nn.Linear(width, 3 * width)
-        self.out = nn.Linear(width, width)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """[N, T, width] to [N, T, width]."""
-        query, key, value = (part.transpose(1, 2) for part in self.qkv(x).unflatten(2, (3, self.heads, -1)).unbind(2))
-        weights = ((query * self.scale) @ key.transpose(2, 3)).softmax(dim=-1)
-        mixed: Tensor = self.out((weights @ value).transpose(1, 2).flatten(2))
-        return mixed
-
-
-class Block(nn.Module):
-    """Attention, then an MLP four times as wide inside; each is added to its own input, normalised first."""
-
-    def __init__(self, width: int, heads: int, activation: str, norm: type[nn.Module]) -> None:
-        super().__init__()
-        self.norm1 = norm(width)
-        self.attention = Attention(width, heads)
-        self.norm2 = norm(width)
-        up, down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-        self.mlp = nn.Sequential(OrderedDict(up=up, act=make(activation), down=down))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """[N, T, width] to [N, T, width]."""
-        x = x + self.attention(self.norm1(x))
-        mixed: Tensor = self.mlp(self.norm2(x))
-        return x + mixed
 
 
 class DigitsViT(nn.Module):

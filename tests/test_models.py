@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from gelu_deploy.target import load
 
 MODELS = Path(__file__).resolve().parents[1] / "models"
-NETWORKS = ["attention_gelu", "convnext", "digits_vit", "ffn", "geglu", "mlp"]
+NETWORKS = ["attention_gelu", "byte_lm", "convnext", "digits_vit", "ffn", "geglu", "mlp"]
 ACTIVATIONS = ["gelu", "gelu_tanh", "quick_gelu", "relu", "leaky_relu", "elu"]
-SITES = {"attention_gelu": 1, "convnext": 2, "digits_vit": 4, "ffn": 1, "geglu": 1, "mlp": 3}
+SITES = {"attention_gelu": 1, "byte_lm": 3, "convnext": 2, "digits_vit": 4, "ffn": 1, "geglu": 1, "mlp": 3}
 CHECKPOINTS = {
     ("gelu", True): "digits_vit.pt",
     ("relu", True): "digits_vit_relu.pt",
@@ -44,7 +44,7 @@ def run(network: nn.Module, inputs: dict[str, Tensor]) -> Tensor:
 
 
 def test_every_file_is_listed_here() -> None:
-    assert sorted(path.stem for path in MODELS.glob("*.py")) == sorted([*NETWORKS, "activations"])
+    assert sorted(path.stem for path in MODELS.glob("*.py")) == sorted([*NETWORKS, "activations", "blocks"])
 
 
 def test_every_activation_is_listed_here() -> None:
@@ -99,7 +99,8 @@ def test_the_activation_is_what_changes(name: str) -> None:
 
 
 def doubled(name: str) -> dict[str, Tensor]:
-    return {key: tensor.double() for key, tensor in examples(name).items()}
+    inputs = examples(name)
+    return {key: tensor.double() if tensor.is_floating_point() else tensor for key, tensor in inputs.items()}
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -117,6 +118,16 @@ def test_layer_scale_hides_the_blocks() -> None:
     inputs = examples("convnext")
     change = (run(build("convnext").double(), doubled("convnext")) - inputs["x"]).abs().max()
     assert 1e-8 < change < 1e-5
+
+
+def test_no_byte_sees_a_later_one() -> None:
+    network, tokens = build("byte_lm"), examples("byte_lm")["tokens"]
+    changed = tokens.clone()
+    changed[:, 40:] = 255 - changed[:, 40:]
+    before, after = (run(network, {"tokens": one}) for one in (tokens, changed))
+    assert torch.equal(before[:, :40], after[:, :40])
+    assert not torch.isclose(before[:, 40:], after[:, 40:]).all(dim=2).any()
+    torch.testing.assert_close(run(network, {"tokens": tokens[:, :7]}), before[:, :7], atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize(("activation", "norm"), CHECKPOINTS)
