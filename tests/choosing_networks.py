@@ -1,4 +1,4 @@
-"""A network whose exact GELU no operators of opset 17 fuse, and times that are made up: what tests of --form auto share."""
+"""Networks with an exact GELU that is not fused, and times that are made up: what tests of --form auto share."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Pace = Mapping[str, float | Sequence[float]]
 
 
 def dequantized(x: Expression) -> Expression:
-    """``x`` as a file with 8-bit activations has it: each of its readers gets a copy in the runtime, which fuses none."""
+    """``x`` as files with 8-bit activations have it: in the runtime each reader gets a copy, and none is fused."""
     return op("DequantizeLinear", op("QuantizeLinear", x, SCALE, ZERO), SCALE, ZERO)
 
 
@@ -55,7 +55,7 @@ def pipeline(
     formula: Callable[[Expression], Expression] = both, opset: int = 17, shape: tuple[int, ...] = (32,)
 ) -> Pipeline:
     """The start of ``--form auto``: proved on three rows."""
-    made, feeds = model(formula, shape=("n", *shape), opset=opset), {"x": X.reshape(-1, *shape)}
+    made, feeds = model(formula, shape=("n", *shape), opset=opset), {"x": X.reshape(-1, *shape).copy()}
     case = Case(feeds, runtime.evaluate(made, feeds, optimise=False))
     return Pipeline.start(made, [case], Limits(), measured=True)
 

@@ -112,8 +112,8 @@ def test_everything_that_is_claimed_is_confirmed_by_networks_that_are_so() -> No
         return Judged(score=nats, sqnr=30 + 5 * ours)
 
     found = told(made(digits, text, swapped=math.log(1.15)))
-    assert [claim.verdict for claim in found.values()] == ["confirmed"] * 8 + ["refuted"]
-    assert "by +15" in next(claim.found for words, claim in found.items() if "from scratch" in words)
+    assert [claim.verdict for claim in found.values()] == ["confirmed"] * 10 + ["refuted"]
+    assert "costs +15.0" in next(claim.found for words, claim in found.items() if "from scratch" in words)
 
 
 def test_everything_that_is_claimed_is_refuted_by_networks_that_are_otherwise() -> None:
@@ -130,7 +130,7 @@ def test_everything_that_is_claimed_is_refuted_by_networks_that_are_otherwise() 
         return Judged(score=2 + 0.1 * (variant == "gelu") + 0.2 * (variant == "tanh") + loss, sqnr=30)
 
     found = told(made(digits, text, swapped=0))
-    assert [claim.verdict for claim in found.values()] == ["refuted"] * 9
+    assert [claim.verdict for claim in found.values()] == ["refuted"] * 11
 
 
 def test_a_scheme_that_ruins_the_networks_is_no_case() -> None:
@@ -150,10 +150,9 @@ def test_a_scheme_that_ruins_the_networks_is_no_case() -> None:
 def test_networks_that_are_alike_tell_nothing_in_favour_of_gelu() -> None:
     found = told(made(lambda *_: Judged(score=98, sqnr=30), lambda *_: Judged(score=2, sqnr=30)))
     verdicts = [claim.verdict for claim in found.values()]
-    best, twin, _, better, cheaper, smooth, *tanh, _ = verdicts
-    assert best != "confirmed"
-    assert smooth != "confirmed"
-    assert (twin, better, cheaper, tanh) == ("refuted", "refuted", "refuted", ["confirmed"] * 2)
+    *best, twin, _, better, cheaper, smooth, first, second, _ = verdicts
+    assert "confirmed" not in [*best, smooth]
+    assert (twin, better, cheaper, first, second) == (*["refuted"] * 3, *["confirmed"] * 2)
 
 
 @pytest.mark.parametrize("task", [DIGITS, TEXT], ids=lambda task: task.name)

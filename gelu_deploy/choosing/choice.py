@@ -25,6 +25,7 @@ from gelu_deploy.pipeline import Pipeline
 from gelu_deploy.progress import step
 from gelu_deploy.results import CandidateResult, ChoiceResult, EffectResult
 from gelu_deploy.runtime.providers import choose as provided
+from gelu_deploy.scoring import metric
 from gelu_deploy.targets import Target, named
 from gelu_deploy.timing import machine
 
@@ -52,13 +53,13 @@ class Question(NamedTuple):
 
 
 def refuse(options: ExportOptions) -> None:
-    """What cannot be measured here. Raises UsageError, SetupError."""
+    """What cannot be measured here. Raises UsageError, TargetError, SetupError."""
+    if options.metric is not None:
+        if options.form != AUTO or options.data is None:
+            raise UsageError(f"--metric {options.metric} is what --form auto tells of --data: give all three, or none")
+        metric.named(options.metric)
     if options.form != AUTO:
-        if options.metric is not None:
-            raise UsageError(f"--metric {options.metric} says what --form auto is judged by; add --form auto")
         return
-    if options.metric is not None and options.data is None:
-        raise UsageError(f"--metric {options.metric} is measured on --data, which is missing")
     provider, target = provided(options.provider).name, named(options.target)
     if target is not None and target.name != TARGET.get(provider):
         here = f"--target {TARGET[provider]}" if provider in TARGET else "no target"

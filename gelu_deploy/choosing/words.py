@@ -91,7 +91,7 @@ def measured(result: ChoiceResult) -> str:
 
 
 def _number(value: float) -> str:
-    return re.sub(r"e([+-])0+", r"e\1", f"{value:.1e}")
+    return "0" if value == 0 else re.sub(r"e([+-])0+", r"e\1", f"{value:.1e}")
 
 
 def _count(number: int, what: str) -> str:

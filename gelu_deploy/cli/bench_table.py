@@ -37,7 +37,7 @@ def render(bench: BenchResult, forms: list[FormResult]) -> list[RenderableType]:
 def _tables(rows: list[BenchRow]) -> Iterator[RenderableType]:
     if not rows:
         return
-    yield _table("ns/element", rows, lambda row: layout.number(row["nanoseconds"]))
+    yield _table("ns/element", rows, lambda row: _three(row["nanoseconds"]))
     yield _table("of a copy", rows, lambda row: layout.share(row["bandwidth"]))
     yield _table("memory", rows, lambda row: layout.size(row["memory"]))
 
@@ -53,6 +53,11 @@ def _table(what: str, rows: list[BenchRow], shown: Callable[[BenchRow], str]) ->
         for form, spelling in sorted(lines, key=lambda line: order[line[0]])
     ]
     return layout.table([what, "", *(f"<{engine}" for engine in engines)], body)
+
+
+def _three(value: float) -> str:
+    """Three digits, or all before the point."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _articles(rows: list[BenchRow], forms: list[FormResult]) -> list[RenderableType]:

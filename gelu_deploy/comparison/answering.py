@@ -100,6 +100,15 @@ def judged(
     return Judged(rows, bool(labelled), {name: tally.answered() for name, tally in tallies.items()})
 
 
+def rehearsed(run: Run, batch: Batch, name: str, metric: Metric) -> None:
+    """Score one batch, to find what cannot be scored before minutes are spent; ``name`` is that of the data.
+
+    Raises:
+        UsageError: As for :func:`judged`.
+    """
+    judged({name: run}, {}, Dataset(name, lambda: [batch], divisible=False), metric, name)
+
+
 @dataclass
 class _Tally:
     """What is added up of one variant."""

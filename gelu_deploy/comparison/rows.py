@@ -78,6 +78,7 @@ class Table:
     def measured(self, one: Candidate, row: VariantResult) -> Measured:
         """The same for budgets."""
         answered, taken = self.answers.get(one.name), self.latencies.get(one.name)
+        counted = [] if answered is None else [part for part in (answered.scores, answered.same) if part is not None]
         found = dict[str, Estimate | None]()
         if answered is not None and answered.same is not None:
             found[gates.AGREEMENT] = statistics.estimate(answered.same, AGREEMENT, self.confidence)
@@ -91,7 +92,7 @@ class Table:
             p50=math.inf if taken is None else taken.result["p50"],
             estimates={gate: estimate for gate, estimate in found.items() if estimate is not None},
             difference=row["difference"],
-            rows=0 if answered is None or answered.same is None else len(answered.same),
+            rows=len(counted[0]) if counted else 0,
             runs=0 if taken is None else taken.result["runs"],
         )
 

@@ -11,9 +11,9 @@ import functools
 import inspect
 import types
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import fx, nn
@@ -36,6 +36,11 @@ class Call:
 
     form: str
     nodes: tuple[fx.Node, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of its step."""
+        return self.nodes[0].name
 
     @property
     def target(self) -> Any:
@@ -65,7 +70,7 @@ def calls_of(owner: nn.Module) -> Calls | None:
     """The calls of a GELU in ``owner``'s own forward; None where nothing hints at one. Nothing is changed."""
     functions = list(_functions(type(owner)))
     named = {name for function in functions for name in names(function.__code__)}
-    gelus = [value for function in functions for value in _globals(function) if form_of_callable(value)]
+    gelus = [one for function in functions for one in _globals(function) if form_of_callable(one.value)]
     if "gelu" not in named and not gelus:
         return None
     try:
@@ -80,7 +85,7 @@ def calls_of(owner: nn.Module) -> Calls | None:
 def rewire(calls: Calls, layers: Mapping[Call, tuple[str, nn.Module]]) -> None:
     """Let the owner call these modules, as children of these names, in place of these calls."""
     owner = calls.owner
-    foreign = {one: (free(owner, "gelu"), one.target) for one in calls.found if isinstance(one.target, nn.Module)}
+    foreign = {one: (free(owner, one.name), one.target) for one in calls.found if isinstance(one.target, nn.Module)}
     for call, (name, layer) in {**foreign, **layers}.items():
         owner.add_module(name, layer)
         for node in call.nodes:
@@ -89,10 +94,11 @@ def rewire(calls: Calls, layers: Mapping[Call, tuple[str, nn.Module]]) -> None:
             node.graph.erase_node(node)
     kind = type(owner)
     forwards = [type(fx.GraphModule(owner, graph)).forward for graph in calls.traces]
+    evaluate, train = forwards[0], forwards[-1]
 
     @functools.wraps(kind.forward)
     def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        return forwards[-1 if self.training else 0](self, *args, **kwargs)
+        return (train if self.training else evaluate)(self, *args, **kwargs)
 
     same = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
     owner.__class__ = types.new_class(kind.__name__, (kind,), exec_body=lambda body: body.update(same, forward=forward))
@@ -109,48 +115,52 @@ class _Untraceable(Exception):
     """Why a forward has no trace to be trusted."""
 
 
+class _Global(NamedTuple):
+    """A global name in a function, where its file keeps it, and what it is."""
+
+    space: dict[str, Any]
+    name: str
+    value: Any
+
+
 class _OwnForward(fx.Tracer):
     """Traces one forward; its children, and what is a GELU as a whole, are single steps."""
-
-    def __init__(self, gelus: list[Any]) -> None:
-        super().__init__(autowrap_functions=tuple(one for one in gelus if not isinstance(one, nn.Module)))
-        self.foreign = [one for one in gelus if isinstance(one, nn.Module)]
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:  # noqa: ARG002 - torch.fx's names
         return True
 
-    def call_module(self, m: nn.Module, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """A module that only the code holds is a function to it."""
-        if any(m is one for one in self.foreign):
-            return self.create_proxy("call_function", m, args, kwargs, name="gelu")
-        return super().call_module(m, forward, args, kwargs)
+    def function(self, of: _Global, *args: Any, **kwargs: Any) -> fx.Proxy:
+        """Stands for a function of the file, or a module that only the file holds."""
+        return self.create_proxy("call_function", of.value, args, kwargs, name=getattr(of.value, "__name__", of.name))
 
-    def held(self, name: str, *args: Any, **kwargs: Any) -> fx.Proxy:
-        """A function in an attribute is a step like a child, since that is what it may become."""
+    def attribute(self, name: str, *args: Any, **kwargs: Any) -> fx.Proxy:
+        """Stands for a function in an attribute: a step like a child, since that is what it may become."""
         return self.create_proxy("call_module", name, args, kwargs)
 
 
 def _functions(kind: type[nn.Module]) -> Iterator[types.FunctionType]:
-    """Forward, and what it reaches: methods of its class and functions of their file; under their decorators too."""
+    """Forward, and what it reaches: methods of its class, functions of their files, what decorators hold."""
     queue, seen = list[Any]([kind.forward]), set[Any]()
     while queue:
         function = queue.pop()
-        if function in seen or not isinstance(function, types.FunctionType):
+        if not isinstance(function, types.FunctionType) or function in seen:
             continue
         seen.add(function)
         yield function
         own = [getattr(kind, name, None) for name in names(function.__code__) if not hasattr(nn.Module, name)]
-        near = [one for one in _globals(function) if getattr(one, "__module__", None) == function.__module__]
-        queue += [inspect.unwrap(function), *own, *(one for one in near if not form_of_callable(one))]
+        near = [
+            one.value for one in _globals(function) if getattr(one.value, "__module__", None) == function.__module__
+        ]
+        held = [cell.cell_contents for cell in function.__closure__ or ()]
+        queue += [inspect.unwrap(function), *own, *held, *(one for one in near if not form_of_callable(one))]
 
 
-def _globals(function: types.FunctionType) -> Iterator[Any]:
-    """The values of the global names in a function."""
-    known = function.__globals__
-    return (known[name] for name in names(function.__code__) if name in known)
+def _globals(function: types.FunctionType) -> Iterator[_Global]:
+    space = function.__globals__
+    return (_Global(space, name, space[name]) for name in names(function.__code__) if name in space)
 
 
-def _trusted(owner: nn.Module, named: set[str], gelus: list[Any]) -> tuple[fx.Graph, ...]:
+def _trusted(owner: nn.Module, named: set[str], gelus: list[_Global]) -> tuple[fx.Graph, ...]:
     """The traces of ``owner``'s forward. Raises _Untraceable if there is none, or one that says too little."""
     if "forward" in vars(owner):
         raise _Untraceable("its forward was replaced on the instance")
@@ -180,13 +190,15 @@ def _paired(traces: tuple[fx.Graph, ...]) -> tuple[Call, ...]:
     return tuple(Call(pairs[0][1], tuple(node for node, _ in pairs)) for pairs in zip(*found, strict=True))
 
 
-def _trace(owner: nn.Module, gelus: list[Any], fixed: Mapping[str, Any]) -> fx.Graph:
+def _trace(owner: nn.Module, gelus: list[_Global], fixed: Mapping[str, Any]) -> fx.Graph:
     """One trace, with some arguments fixed; ``owner`` is as before."""
-    tracer, own = _OwnForward(gelus), vars(owner)
+    tracer, own = _OwnForward(), vars(owner)
     before = dict(own)
-    own.update({name: functools.partial(tracer.held, name) for name in functions_in(owner)})
+    own.update({name: functools.partial(tracer.attribute, name) for name in functions_in(owner)})
     ready = dict(own)
     try:
+        for one in gelus:
+            one.space[one.name] = functools.partial(tracer.function, one)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of arguments that it cannot watch
             graph = tracer.trace(owner, concrete_args=dict(fixed) or None)
@@ -194,6 +206,8 @@ def _trace(owner: nn.Module, gelus: list[Any], fixed: Mapping[str, Any]) -> fx.G
         told = next(iter(str(error).splitlines()), "no message")
         raise _Untraceable(f"its forward cannot be traced: {type(error).__name__}: {told}") from error
     finally:
+        for one in gelus:
+            one.space[one.name] = one.value
         kept = any(ready.get(name, own) is not value for name, value in own.items())
         own.clear()
         own.update(before)

@@ -86,7 +86,7 @@ class _Search:
         if calls.reason:
             yield _Found(Change(start + "forward", f"gelu in {forward}", "", reason=calls.reason), module, "", None)
         for call in calls.found:
-            name = free(module, call.nodes[0].name)
+            name = free(module, call.name)
             change = Change(start + name, f"{_called(call.target)} in {forward}", call.form)
             yield _Found(change, module, name, call, calls)
 

@@ -45,7 +45,7 @@ def compare(model: object, options: CompareOptions) -> CompareResult:
     refuse_sources(model, options)
     place = Path(options.output or f"{_name(model)}.compare")
     with recorded() as seconds, folder.opened(place, overwrite=options.overwrite, used=_used(model, options)) as made:
-        result = measured(assembled(model, options, made), options, metric, asked)
+        result = measured(assembled(model, options, made, metric), options, metric, asked)
         result["seconds"] = seconds
         result["files"] = [made.named(name) for name in sorted({*made.names(), *report.NAMES})]
         with step("write"):

@@ -15,6 +15,7 @@ from typing import Any
 from gelu_deploy import artifact
 from gelu_deploy.arrays import Arrays
 from gelu_deploy.artifact.golden import write_npz
+from gelu_deploy.comparison.answering import rehearsed
 from gelu_deploy.comparison.candidates import (
     ALSO,
     FLOAT,
@@ -41,6 +42,7 @@ from gelu_deploy.progress import step
 from gelu_deploy.quantization.measures.coverage import quantized
 from gelu_deploy.quantization.measures.cpu import AUTO, target
 from gelu_deploy.results import ExportResult
+from gelu_deploy.scoring.metric import Metric
 from gelu_deploy.source import Kind, identify, require_onnx
 from gelu_deploy.verbs.export import export
 from gelu_deploy.verbs.quantize import quantize
@@ -71,20 +73,23 @@ def refuse_sources(model: object, options: CompareOptions) -> None:
         raise UsageError("--also: the same file was given twice; leave one of them out")
 
 
-def assembled(model: object, options: CompareOptions, folder: Folder) -> Cast:
+def assembled(model: object, options: CompareOptions, folder: Folder, metric: Metric) -> Cast:
     """Every variant, made where it has to be, and the data.
 
     Args:
         model: What was given as MODEL.
         options: Of ``compare``.
         folder: Where files are written.
+        metric: How answers will be scored.
 
     Raises:
         ModelError: An export does not compute what its original computes.
-        UsageError: The data do not fit, or a twin or another file has other inputs.
+        UsageError: The data do not fit or cannot be scored, or a twin or another file has other inputs.
     """
     own = _network(MODEL, model, _opening(options), folder, options.provider)
     data = Data.opened(options, own.ends)
+    with own.file.opened(own.ends, options.provider) as run:
+        rehearsed(run, data.first, data.judged.name, metric)
     floats, notes = _forms(own, options, data.rows(2).inputs, folder)
     if own.original is not None:
         floats.insert(0, _pytorch(model, _opening(options), own))

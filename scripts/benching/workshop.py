@@ -166,7 +166,7 @@ def run(python: str, tool: str, source: str, out: str, arguments: dict[str, Any]
     if done.returncode == 0:
         return said, ""
     last = done.stderr.strip().rpartition("\n")[2].strip() or f"it ended with exit code {done.returncode}"
-    last = re.sub(r"(?:/[\w.-]+)+/", "", last)  # where files of this machine lie
+    last = re.sub(r"(?<![\w/:.])(?:/[\w.-]+)+/", "", last)  # where files of this machine lie
     return said, last if len(last) <= _LONGEST else f"{last[:_LONGEST]}…"
 
 

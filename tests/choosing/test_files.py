@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -45,7 +46,7 @@ def test_another_weight_is_appended_and_small_ones_stay_in_the_graph(tmp_path: P
 
 
 def test_what_lasts_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Counted(ir.Tensor):
+    class Counted(ir.Tensor[Any]):
         read = 0
 
         def tobytes(self) -> bytes:

@@ -125,6 +125,7 @@ def test_an_unknown_form_is_named() -> None:
         GELU("gelo")
 
 
+@pytest.mark.slow
 def test_compiled_in_one_graph() -> None:
     x = points().detach().float().requires_grad_()
     y = torch.compile(GELU("sigmoid"), fullgraph=True, backend="aot_eager")(x)
@@ -133,7 +134,7 @@ def test_compiled_in_one_graph() -> None:
     np.testing.assert_allclose(slope, table.FORMS["sigmoid"].gradient(x.detach().numpy()), atol=1e-6)
 
 
-@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("strict", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_exported_program_is_as_small_as_it_can_be(strict: bool) -> None:
     network = nn.Sequential(nn.Linear(4, 4), GELU("sigmoid"), GELU("tanh"))
     with warnings.catch_warnings():

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 import pytest
 from quantize_networks import ffn
@@ -84,6 +85,19 @@ def test_files_that_cannot_be_compared_are_refused(compare: Compare, small: Path
     with pytest.raises(OutputError, match=r"m\.compare is not empty"):
         compare()
     assert files(small / "m.compare") == ["own.txt"]
+
+
+def test_labels_that_cannot_be_scored_are_found_before_anything_is_quantized(
+    compare: Compare, small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(variants, "quantize", lambda *_: pytest.fail("it was quantized"))
+    with np.load(small / "d.npz") as held:
+        np.savez(small / "d.npz", x=held["x"], labels=held["labels"] + 100)
+    with pytest.raises(UsageError, match=r"label 1\d\d came, but the first output has the classes 0 to 31"):
+        compare()
+    with pytest.raises(UsageError, match=r"--metric cer needs labels and plain\.npz has none"):
+        compare(data="plain.npz", metric="cer")
+    assert "m.compare" not in files(small)
 
 
 def test_an_export_that_computes_something_else_is_no_variant(

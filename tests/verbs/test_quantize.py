@@ -14,9 +14,13 @@ from quantize_networks import Builder, network
 
 import gelu_deploy
 from gelu_deploy import artifact
+from gelu_deploy.data import open_data
 from gelu_deploy.errors import ModelError, UsageError
+from gelu_deploy.options import QuantizeOptions
 from gelu_deploy.quantization.measures import coverage
 from gelu_deploy.results import QuantizeResult
+from gelu_deploy.runtime.feeds import Spec
+from gelu_deploy.verbs.quantize import quantize as verb
 
 HERE = Path(__file__).parents[1]
 MODELS = HERE.parent / "models"
@@ -220,3 +224,15 @@ def test_mistakes(small: Path, quantize: Quantize, options: dict[str, Any], said
     with pytest.raises(UsageError, match=said):
         quantize(**options)
     assert _files(small) == ["d.npz", "m.onnx", "plain.npz"]
+
+
+def test_batches_that_are_open_already_take_the_place_of_a_path(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(small / "cache"))
+    data = open_data(str(small / "d.npz"), {"x": Spec("x", ("n", 32), "float32")})
+    options = QuantizeOptions(output=str(small / "o.onnx"), tune=False, correct_bias=False, guard_outliers=False)
+    result = verb(str(small / "m.onnx"), options, data)
+    assert (result["verdict"], result["calibration"]["data"]) == ("pass", "d.npz")
+    assert result["accuracy"] is not None
+    assert result["accuracy"]["rows"] == 16
+    with pytest.raises(UsageError, match="--calib-data is missing"):
+        verb(str(small / "m.onnx"), options)
