@@ -1,8 +1,8 @@
 """Hand over whatever your ``model.pt`` is, get back an ONNX file with the proof that it computes the same.
 
 The public names, each imported on first use: the verbs ``export``, ``inspect``, ``check``, ``run``, ``survey``,
-``quantize``, ``compare``, ``forms`` and ``doctor``, and :class:`Session`. A verb takes the model and the flags of its command as
-keywords, and returns the dictionary that ``--json`` writes. This file knows nothing of how a verb works.
+``quantize``, ``compare``, ``forms`` and ``doctor``, and :class:`Session`. A verb takes the model and the flags of its
+command as keywords, and returns the dictionary that ``--json`` writes. This file knows nothing of how a verb works.
 """
 
 from __future__ import annotations
@@ -24,7 +24,19 @@ if TYPE_CHECKING:
     )
     from gelu_deploy.runtime import Session
 
-__all__ = ["Session", "__version__", "check", "compare", "doctor", "export", "forms", "inspect", "quantize", "run", "survey"]
+__all__ = [
+    "Session",
+    "__version__",
+    "check",
+    "compare",
+    "doctor",
+    "export",
+    "forms",
+    "inspect",
+    "quantize",
+    "run",
+    "survey",
+]
 
 __version__: str
 

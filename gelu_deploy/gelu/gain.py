@@ -14,8 +14,8 @@ from gelu_deploy.gelu import FORMS, REFERENCES
 from gelu_deploy.gelu.exact import Float64
 
 REACH, POINTS = 10.0, 100_001
-"""Of the sum that stands for the integral. For what decays like a normal density equal steps are exact to the last bits;
-a kink costs about 1e-10, where Gauss-Hermite quadrature of 100 points is off by 9e-4 for h-GELU."""
+"""Of the sum that stands for the integral. For what decays like a normal density equal steps are exact to the last
+bits; a kink costs about 1e-10, where Gauss-Hermite quadrature of 100 points is off by 9e-4 for h-GELU."""
 
 
 def gain(form: str = "erf") -> float:

@@ -45,7 +45,7 @@ def test_another_weight_is_appended_and_small_ones_stay_in_the_graph(tmp_path: P
     np.testing.assert_array_equal(runtime.evaluate(other, {"x": X}, optimise=False)["y"], wanted)
 
 
-def test_what_lasts_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_lasts_is_read_once(tmp_path: Path) -> None:
     class Counted(ir.Tensor[Any]):
         read = 0
 

@@ -73,7 +73,8 @@ def test_nothing_allowed_and_something_to_gain() -> None:
     assert taken == "keeps erf as ops: no other way that is allowed becomes other kernels here"
     assert price == (
         "no --max-form-error: the form stays; with --max-form-error 7e-4: tanh as ops, 0.80 of its time "
-        "(0.78 to 0.82); outputs change by 6.1e-4 at most; no --data, so that nothing is known of the answers on real rows"
+        "(0.78 to 0.82); outputs change by 6.1e-4 at most; no --data, so that nothing is known of the answers on real "
+        "rows"
     )
     closed = told(row("tanh", 1.1, 6.1e-4, "--max-form-error 7e-4"))[1]
     assert closed == "no --max-form-error: the form stays, and what is not allowed would gain nothing beyond noise"

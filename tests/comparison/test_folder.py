@@ -76,12 +76,16 @@ def test_a_list_reaches_no_other_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
 def test_a_run_that_does_not_end_leaves_what_was_there(tmp_path: Path, error: type[BaseException]) -> None:
+    def broken(name: str) -> None:
+        with opened(tmp_path / name, overwrite=True, used=[]) as place:
+            (place.stage / "int8.onnx").write_text("half")
+            raise error
+
     fill(tmp_path / "old", "int8.onnx", text="old")
     before = held(tmp_path / "old")
     for name in ("old", "new"):
-        with pytest.raises(error), opened(tmp_path / name, overwrite=True, used=[]) as place:
-            (place.stage / "int8.onnx").write_text("half")
-            raise error
+        with pytest.raises(error):
+            broken(name)
     assert held(tmp_path / "old") == before
     assert not (tmp_path / "new").exists()
 
