@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from gelu_deploy import cli
+
 
 def blocks(readme: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)
@@ -26,12 +28,15 @@ def folder(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_commands_run_in_order_and_the_session_is_the_one_shown(root: Path, folder: Path) -> None:
     readme = (root / "README.md").read_text()
     commands = [line for block in blocks(readme, "sh") for line in block.replace("\\\n", " ").splitlines()]
-    ours = [shlex.split(line, comments=True) for line in commands if line.startswith("python -m gelu_deploy")]
+    ours = [_split(line) for line in commands if line.startswith("python -m gelu_deploy")]
     verbs = [command[3] for command in ours]
-    assert verbs == ["export", "inspect", "check", "run", "doctor", "check", "survey", "quantize"]
+    assert verbs == [
+        "export", "inspect", "check", "run", "doctor", "check", "survey", "quantize", "compare", "forms", "forms",
+    ]  # fmt: skip
     printed = [
         subprocess.run([sys.executable, *command[1:]], cwd=folder, check=True, capture_output=True, text=True).stdout
         for command in ours
+        if not _takes_minutes(command)
     ]
     shown = dict(zip(("export", "survey", "quantize"), blocks(readme, "text"), strict=True))
     for verb, text in shown.items():
@@ -44,10 +49,25 @@ def test_the_commands_run_in_order_and_the_session_is_the_one_shown(root: Path, 
         compile(code, "README.md", "exec")
 
 
+def test_commands_that_take_minutes_are_understood(root: Path) -> None:
+    text = "\n".join(blocks((root / "README.md").read_text(), "sh")).replace("\\\n", " ")
+    long = [command for command in map(_split, text.splitlines()) if _takes_minutes(command)]
+    assert [cli._parse(command[3:]) is not None for command in long] == [True, True]
+
+
 def test_links_and_scripts_exist(root: Path) -> None:
     readme = (root / "README.md").read_text()
     for script in re.findall(r"^scripts/\w+", readme, re.MULTILINE):
         assert (root / script).is_file(), script
+
+
+def _split(line: str) -> list[str]:
+    return shlex.split(line, comments=True)
+
+
+def _takes_minutes(command: list[str]) -> bool:
+    """Those have slow tests of their own."""
+    return "compare" in command[3:4] or "--bench" in command
 
 
 def _words(text: str) -> list[str]:

@@ -39,9 +39,9 @@ def estimate(value: float, low: float, high: float) -> Estimate:
     return Estimate(value=value, low=low, high=high)
 
 
-def held(gate: str, measured: Estimate | None, more_rows: int = 0, **options: Any) -> GateResult:
+def held(gate: str, measured: Estimate | None, more_rows: int = 0, lost: int = 20, **options: Any) -> GateResult:
     loss = measured or exact(0)
-    difference = DifferenceResult(against="float", loss=loss, lost=0, gained=0, p=1.0, more_rows=more_rows)
+    difference = DifferenceResult(against="float", loss=loss, lost=lost, gained=0, p=1.0, more_rows=more_rows)
     estimates = {} if measured is None else {gate: measured}
     one = Measured("int8", estimates=estimates, difference=difference, rows=300, runs=50)
     metric = options.pop("metric", TOP1)
@@ -119,6 +119,8 @@ def test_what_it_takes_to_tell_is_said() -> None:
         "0.10 (-0.80 to 1.00) points lost, at most 0.50 allowed: 300 rows are too few, about 460 more would narrow it "
         "down to the budget"
     )
+    unsure = held(DROP, estimate(0.001, -0.008, 0.01), more_rows=460, lost=14, max_drop="0.5%")
+    assert "very roughly 460 more" in unsure["reason"]
     near = held(DROP, estimate(0.004, 0.002, 0.006), max_drop="0.5%")
     assert near["reason"].endswith("what is lost is so near to the budget that 300 rows cannot tell them apart")
     late = held(P99, estimate(3.1, 2.5, math.inf), max_p99=4.0)
