@@ -116,12 +116,12 @@ class Maker:
         return found
 
     def groups(self) -> list[tuple[str, ...]]:
-        """Outputs of the GELUs of each kind, those that compute most first: same type, shape, producer and kernels."""
+        """Outputs of the GELUs of each kind, those that compute most first: same type, shape, producer and kernel."""
         found = defaultdict[object, list[str]](list)
         for name, plan in self.base.plans.items():
-            producer = plan.site.source.producer()
-            operator = "" if producer is None else producer.op_type
-            found[plan.dtype, _shape(plan.site), operator, self.base.kernels[name]].append(name)
+            producer, kernels = plan.site.source.producer(), self.base.kernels[name]
+            operator, fused = "" if producer is None else producer.op_type, kernels if len(kernels) == 1 else ()
+            found[plan.dtype, _shape(plan.site), operator, fused].append(name)
         sites = {name: plan.site for name, plan in self.base.plans.items()}
         return sorted(map(tuple, found.values()), key=lambda names: -len(names) * _size(sites[names[0]]))
 

@@ -17,7 +17,6 @@ from gelu_deploy.results import CompareResult, Estimate, GateResult, LatencyResu
 STYLES = {"pass": layout.GOOD, "fail": layout.BAD, "cannot tell": "bold yellow"}
 ANSWERS = ["lost", "<lost:gained", "<same", "<KL", "<SQNR dB"]
 COST = ["variant", "<size", "<p50", "<p90", "<p99 ms", "<of float", "<memory", "<integer", "kernels per GELU"]
-FACTS_OF_MACHINE = ("cpu", "threads")
 
 
 def render(result: CompareResult) -> list[RenderableType]:
@@ -43,7 +42,7 @@ def _facts(result: CompareResult) -> Iterable[tuple[str, str]]:
     truth = "" if result["labelled"] else ", without labels: the float file's own answers count as right"
     yield "judged on", f"{layout.count(result['rows'], 'row')} of {result['data']}{truth}"
     yield "calibrated on", result["calibration"]
-    yield "machine", ", ".join(result["machine"][name] for name in FACTS_OF_MACHINE if name in result["machine"])
+    yield "machine", "{cpu}, {threads} threads".format(**result["machine"])
     yield from (("" if place else "notes", note) for place, note in enumerate(result["notes"]))
 
 

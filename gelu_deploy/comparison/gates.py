@@ -199,8 +199,8 @@ def _wanted(one: Measured, budget: Budget, confidence: float) -> str:
         return _answers_wanted(measured["value"], budget.limit, one.rows, confidence)
     gap = one.difference
     if gap is not None and gap["more_rows"]:
-        few = not math.isnan(gap["p"]) and gap["lost"] + gap["gained"] < TOLD_BY
-        more = f"{'very roughly' if few else 'about'} {gap['more_rows']} more"
+        rough = not math.isnan(gap["p"]) and gap["lost"] + gap["gained"] < TOLD_BY
+        more = f"{'very roughly' if rough else 'about'} {gap['more_rows']} more"
         return f"{one.rows} rows are too few, {more} would narrow it down to the budget"
     return f"what is lost is so near to the budget that {one.rows} rows cannot tell them apart"
 

@@ -17,8 +17,8 @@ from studying.tables import ACTIVATIONS, INT8, OTHERS, TITLES, case, interval, m
 CLEAR = {"digits": 0.5, "text": 1.0}
 """What "clearly" is taken for: half a point of accuracy, one percent of perplexity."""
 MORE = (0.0, math.inf)
-FIFTEEN = (12.5, 17.5)
-"""What "15 %" is taken for: what rounds to it in steps of five."""
+FIFTEEN = (10, 20)
+"""What "15 %" is taken for."""
 UNCHANGED = (-0.1, 0.1)
 HEALTHY = (60.0, 80.0)
 

@@ -13,7 +13,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 from choosing_networks import both, operators, timer, unfusable
-from graphs import model, op
+from graphs import Expression, model, op
 
 import gelu_deploy
 from gelu_deploy.choosing import racing
@@ -50,7 +50,8 @@ def auto(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, races: Races, took: di
     np.savez(tmp_path / "d.npz", x=rows, labels=rows.argmax(1))
 
     def call(source: str = "m.onnx", **options: Any) -> ExportResult:
-        return gelu_deploy.export(tmp_path / source, output=tmp_path / "o.onnx", form="auto", overwrite=True, **options)
+        asked = {"form": "auto", "overwrite": True, **options}
+        return gelu_deploy.export(tmp_path / source, output=tmp_path / "o.onnx", **asked)
 
     return call
 
@@ -261,7 +262,12 @@ def alone() -> Iterator[None]:
 @pytest.mark.slow
 @pytest.mark.usefixtures("alone")
 def test_a_form_that_nothing_fuses_is_left_for_what_fuses(tmp_path: Path) -> None:
-    ir.save(model(unfusable, shape=("n", 1024), opset=17), tmp_path / "m.onnx")
+    def chain(x: Expression) -> Expression:
+        for _ in range(16):
+            x = unfusable(x)
+        return x
+
+    ir.save(model(chain, shape=("n", 64), opset=17), tmp_path / "m.onnx")
 
     def chosen() -> ExportResult:
         return gelu_deploy.export(
@@ -269,7 +275,7 @@ def test_a_form_that_nothing_fuses_is_left_for_what_fuses(tmp_path: Path) -> Non
             output=tmp_path / "o.onnx",
             form="auto",
             target="ort-cpu",
-            input="x:768x1024:float32",
+            input="x:1x64:float32",
             cache=False,
             overwrite=True,
         )
@@ -277,7 +283,7 @@ def test_a_form_that_nothing_fuses_is_left_for_what_fuses(tmp_path: Path) -> Non
     result = chosen()
     for _ in range(2):  # where the machine is so busy that nothing is beyond noise, it rightly says so
         result = result if choice(result)["sites"] else chosen()
-    assert result["sites"][0]["kernels"] == ["Gelu"], choice(result)["lines"]
+    assert {tuple(site["kernels"]) for site in result["sites"]} == {("Gelu",)}, choice(result)["lines"]
     assert choice(result)["chosen"] == "erf as contrib"
     assert choice(result)["ratio"]["high"] < 1
 
