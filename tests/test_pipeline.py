@@ -102,6 +102,34 @@ def test_a_change_of_form_is_a_line_of_its_own_and_moves_what_is_expected() -> N
     assert np.abs(case.form["y"] - case.outputs["y"]).max() == pytest.approx(changed["max_abs"])
 
 
+def test_a_try_leaves_what_it_was_branched_from() -> None:
+    pipeline = started()
+    before = ir.to_proto(pipeline.model)
+    (output,) = [site.output.name or "" for site in find(pipeline.model).sites]
+    branch = pipeline.branched({output: ("tanh", "ops")}, measured=True)
+    assert branch.run(ExportOptions(), 20).sites[0].form == "tanh"
+    assert [stage["name"] for stage in branch.stages] == ["opset 20", "form erf -> tanh", "simplify"]
+    assert ir.to_proto(pipeline.model) == before
+    assert (stages(pipeline), pipeline.plans, pipeline.cases[0].form) == (["export"], [], {})
+    assert runtime.evaluate(branch.whole(), {"x": X}, optimise=True)["y"].shape == X.shape
+    assert pipeline.run(ExportOptions(), 18).sites[0].form == "erf"
+    got = runtime.evaluate(pipeline.whole(), {"x": X}, optimise=True)["y"]
+    np.testing.assert_allclose(got, pipeline.cases[0].outputs["y"], atol=1e-5)
+
+
+def test_a_factor_that_a_try_folds_into_weights_is_in_its_own_only() -> None:
+    made = model(lambda x: op("MatMul", x * (1 + erf(x / R2)), WEIGHT), shape=("n", 32), opset=18)
+    x = X.copy()
+    case = Case({"x": x}, runtime.evaluate(made, {"x": x}, optimise=False))
+    pipeline = Pipeline.start(made, [case], Limits(), measured=True)
+    (held,) = pipeline.weights.values()
+    branch = pipeline.branched({}, measured=True)
+    branch.run(ExportOptions(), 18)
+    assert all(stage["passed"] for stage in branch.stages)
+    np.testing.assert_array_equal(next(iter(branch.weights.values())), 2 * held)
+    np.testing.assert_array_equal(next(iter(pipeline.weights.values())), held)
+
+
 def test_a_wrong_export_fails_at_its_own_stage_already() -> None:
     pipeline = started(wrong=0.01)
     assert [stage["passed"] for stage in pipeline.stages] == [False]

@@ -70,7 +70,10 @@ def calls_of(owner: nn.Module) -> Calls | None:
     """The calls of a GELU in ``owner``'s own forward; None where nothing hints at one. Nothing is changed."""
     functions = list(_functions(type(owner)))
     named = {name for function in functions for name in names(function.__code__)}
-    gelus = [one for function in functions for one in _globals(function) if form_of_callable(one.value)]
+    methods = [name for name in named if isinstance(getattr(type(owner), name, None), types.FunctionType)]
+    reached = [one for function in functions for one in _globals(function)]
+    reached += [_Name(vars(owner), name, getattr(owner, name)) for name in methods]
+    gelus = [one for one in reached if form_of_callable(one.value)]
     if "gelu" not in named and not gelus:
         return None
     try:
@@ -115,8 +118,8 @@ class _Untraceable(Exception):
     """Why a forward has no trace to be trusted."""
 
 
-class _Global(NamedTuple):
-    """A global name in a function, where its file keeps it, and what it is."""
+class _Name(NamedTuple):
+    """A name in code: where it is looked up first, and what it stands for."""
 
     space: dict[str, Any]
     name: str
@@ -129,8 +132,8 @@ class _OwnForward(fx.Tracer):
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:  # noqa: ARG002 - torch.fx's names
         return True
 
-    def function(self, of: _Global, *args: Any, **kwargs: Any) -> fx.Proxy:
-        """Stands for a function of the file, or a module that only the file holds."""
+    def function(self, of: _Name, *args: Any, **kwargs: Any) -> fx.Proxy:
+        """Stands for a function of the file or a method, or a module that only the file holds."""
         return self.create_proxy("call_function", of.value, args, kwargs, name=getattr(of.value, "__name__", of.name))
 
     def attribute(self, name: str, *args: Any, **kwargs: Any) -> fx.Proxy:
@@ -155,12 +158,12 @@ def _functions(kind: type[nn.Module]) -> Iterator[types.FunctionType]:
         queue += [inspect.unwrap(function), *own, *held, *(one for one in near if not form_of_callable(one))]
 
 
-def _globals(function: types.FunctionType) -> Iterator[_Global]:
+def _globals(function: types.FunctionType) -> Iterator[_Name]:
     space = function.__globals__
-    return (_Global(space, name, space[name]) for name in names(function.__code__) if name in space)
+    return (_Name(space, name, space[name]) for name in names(function.__code__) if name in space)
 
 
-def _trusted(owner: nn.Module, named: set[str], gelus: list[_Global]) -> tuple[fx.Graph, ...]:
+def _trusted(owner: nn.Module, named: set[str], gelus: list[_Name]) -> tuple[fx.Graph, ...]:
     """The traces of ``owner``'s forward. Raises _Untraceable if there is none, or one that says too little."""
     if "forward" in vars(owner):
         raise _Untraceable("its forward was replaced on the instance")
@@ -190,7 +193,7 @@ def _paired(traces: tuple[fx.Graph, ...]) -> tuple[Call, ...]:
     return tuple(Call(pairs[0][1], tuple(node for node, _ in pairs)) for pairs in zip(*found, strict=True))
 
 
-def _trace(owner: nn.Module, gelus: list[_Global], fixed: Mapping[str, Any]) -> fx.Graph:
+def _trace(owner: nn.Module, gelus: list[_Name], fixed: Mapping[str, Any]) -> fx.Graph:
     """One trace, with some arguments fixed; ``owner`` is as before."""
     tracer, own = _OwnForward(), vars(owner)
     before = dict(own)
@@ -208,7 +211,7 @@ def _trace(owner: nn.Module, gelus: list[_Global], fixed: Mapping[str, Any]) -> 
     finally:
         for one in gelus:
             one.space[one.name] = one.value
-        kept = any(ready.get(name, own) is not value for name, value in own.items())
+        kept = any(name not in ready or ready[name] is not value for name, value in own.items())
         own.clear()
         own.update(before)
     if kept:
@@ -227,9 +230,7 @@ def _steps(graph: fx.Graph) -> list[str]:
 
 def _form(node: fx.Node) -> str:
     """The form of a call of a function of one tensor, or ``""``."""
-    if node.op != "call_function" or len(node.all_input_nodes) != 1:
-        return ""
-    if node.target is not nn.functional.gelu and not form_of_callable(node.target):
+    if node.op != "call_function" or len(node.all_input_nodes) != 1 or not form_of_callable(node.target):
         return ""
 
     def call(x: torch.Tensor) -> Any:

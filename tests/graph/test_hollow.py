@@ -136,3 +136,15 @@ def test_what_a_tool_left_unused_stays_away() -> None:
     hollow.put_back(made, held)
     assert [value.name for value in made.graph.inputs] == ["x"]
     assert not made.graph.initializers
+
+
+def test_the_digest_is_of_the_graph_and_of_the_weights_that_are_out() -> None:
+    def digest(weight: np.ndarray, opset: int = 20) -> str:
+        made = graph(lambda x: op("MatMul", x, weight), opset=opset)
+        held = hollow.hold(made)
+        assert len(held.names) == 1
+        return hollow.digest(made, held)
+
+    first = digest(WEIGHT)
+    assert first == digest(WEIGHT.copy())
+    assert len({first, digest(WEIGHT + 1), digest(WEIGHT.T), digest(WEIGHT, opset=18)}) == 4

@@ -117,6 +117,30 @@ def test_excluded_modules_are_left_as_they_are() -> None:
     assert {node.metadata_props["gelu_deploy.module"] for node in graph.graph} == {"blocks.0.act"}
 
 
+def test_single_sites_may_be_written_in_their_own_way() -> None:
+    graph = model(lambda x: op("Gelu", -op("Gelu", -op("Gelu", x))))
+    first, second, third = find(graph).sites
+    choices = {first.output.name or "": ("tanh", "auto"), second.output.name or "": ("keep", "contrib")}
+    writer = Rewrite((first, second, third), spelling="ops", choices=choices)
+    assert [(plan.form, plan.spelling) for plan in map(writer.plan, writer.sites)] == [
+        ("tanh", "gelu"),
+        ("erf", "contrib"),
+        ("erf", "ops"),
+    ]
+    assert writer.apply(graph).modified
+    assert [(site.form, site.spelling) for site in find(graph).sites] == [
+        ("tanh", "gelu"),
+        ("erf", "contrib"),
+        ("erf", "ops"),
+    ]
+
+
+def test_an_excluded_site_is_left_whatever_was_chosen_for_it() -> None:
+    graph = model(lambda x: op("Gelu", x))
+    (site,) = find(graph).sites
+    assert Rewrite((site,), exclude=("*",), choices={site.output.name or "": ("tanh", "ops")}).plan(site).kept
+
+
 def test_fused_bias_is_written_as_an_addition() -> None:
     bias = np.linspace(-1, 1, 8, dtype=np.float32)
     graph = model(lambda x: op("FastGelu", x, bias, domain="com.microsoft"))

@@ -83,6 +83,14 @@ class InMethod(Base):
         return self.down(self.feed(self.up(x)))
 
 
+class Method(Base):
+    def gelu(self, x: Tensor) -> Tensor:
+        return own_gelu(x)
+
+    def forward(self, x: Tensor) -> Any:
+        return self.down(self.gelu(self.up(x)))
+
+
 class InFunction(Base):
     def forward(self, x: Tensor) -> Any:
         return mlp(x, self.up, self.down)
@@ -165,7 +173,21 @@ def input_of() -> Tensor:
     return torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
 
 
-TRACED = [Plain, Named, Full, OfItsFile, Hidden, Held, InMethod, InFunction, Shapes, Passing, Dropping, Branching]
+TRACED = [
+    Plain,
+    Named,
+    Full,
+    OfItsFile,
+    Hidden,
+    Held,
+    InMethod,
+    Method,
+    InFunction,
+    Shapes,
+    Passing,
+    Dropping,
+    Branching,
+]
 
 
 @pytest.mark.parametrize("kind", TRACED, ids=lambda kind: kind.__name__)

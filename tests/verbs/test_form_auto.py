@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 from choosing_networks import both, operators, timer, unfusable
-from graphs import Expression, model, op
+from graphs import model, op
 
 import gelu_deploy
 from gelu_deploy.choosing import racing
@@ -248,74 +247,3 @@ def test_the_lines_are_shown(
     assert shown[first + 1].strip().startswith("no --max-form-error: the form stays")
     assert shown[first + 2].strip().startswith("measured: ")
     assert not (tmp_path / "cache").exists()
-
-
-@pytest.fixture
-def alone() -> Iterator[None]:
-    """One core for this process and its children, so that no thread waits for another that has no core."""
-    cores = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(cores)})
-    yield
-    os.sched_setaffinity(0, cores)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("alone")
-def test_a_form_that_nothing_fuses_is_left_for_what_fuses(tmp_path: Path) -> None:
-    def chain(x: Expression) -> Expression:
-        for _ in range(16):
-            x = unfusable(x)
-        return x
-
-    ir.save(model(chain, shape=("n", 64), opset=17), tmp_path / "m.onnx")
-
-    def chosen() -> ExportResult:
-        return gelu_deploy.export(
-            tmp_path / "m.onnx",
-            output=tmp_path / "o.onnx",
-            form="auto",
-            target="ort-cpu",
-            input="x:1x64:float32",
-            cache=False,
-            overwrite=True,
-        )
-
-    result = chosen()
-    for _ in range(2):  # where the machine is so busy that nothing is beyond noise, it rightly says so
-        result = result if choice(result)["sites"] else chosen()
-    assert {tuple(site["kernels"]) for site in result["sites"]} == {("Gelu",)}, choice(result)["lines"]
-    assert choice(result)["chosen"] == "erf as contrib"
-    assert choice(result)["ratio"]["high"] < 1
-
-
-@pytest.mark.slow
-def test_the_digits_keep_the_exact_form_or_show_a_gain_beyond_noise(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    result = gelu_deploy.export(
-        str(MODELS / "digits_vit.pt"),
-        arch=str(MODELS / "digits_vit.py:digits_vit"),
-        output=tmp_path / "m.onnx",
-        exporter=f"{HERE / 'cached.py'}:dynamo",
-        form="auto",
-        max_form_error=0.01,
-        data=str(MODELS / "digits_test.npz"),
-        metric="top1",
-    )
-    found = choice(result)
-    assert result["verdict"] == "pass"
-    assert found["feeds"] == {"x": "450x1x8x8:float32"}
-    forms = {site["form"] for site in result["sites"]}
-    if found["sites"]:
-        assert forms == {"tanh"}
-        assert found["ratio"]["median"] < 0.98
-        assert found["ratio"]["high"] < 1
-    else:
-        assert forms == {"erf"}
-        assert found["lines"][0].startswith("keeps erf as gelu")
-    effect = next(one["effect"] for one in found["candidates"] if "effect" in one and one["forms"] == ["tanh"])
-    assert effect["rows"] == 450
-    assert "metric" in effect
-    assert effect["metric"]["before"] > 0.97
-    assert abs(effect["metric"]["after"] - effect["metric"]["before"]) < 0.005
