@@ -198,10 +198,10 @@ def _trace(owner: nn.Module, gelus: list[_Name], fixed: Mapping[str, Any]) -> fx
     tracer, own = _OwnForward(), vars(owner)
     before = dict(own)
     own.update({name: functools.partial(tracer.attribute, name) for name in functions_in(owner)})
+    for one in gelus:
+        one.space[one.name] = functools.partial(tracer.function, one)
     ready = dict(own)
     try:
-        for one in gelus:
-            one.space[one.name] = functools.partial(tracer.function, one)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of arguments that it cannot watch
             graph = tracer.trace(owner, concrete_args=dict(fixed) or None)
@@ -209,9 +209,9 @@ def _trace(owner: nn.Module, gelus: list[_Name], fixed: Mapping[str, Any]) -> fx
         told = next(iter(str(error).splitlines()), "no message")
         raise _Untraceable(f"its forward cannot be traced: {type(error).__name__}: {told}") from error
     finally:
+        kept = any(name not in ready or ready[name] is not value for name, value in own.items())
         for one in gelus:
             one.space[one.name] = one.value
-        kept = any(name not in ready or ready[name] is not value for name, value in own.items())
         own.clear()
         own.update(before)
     if kept:
