@@ -140,8 +140,6 @@ def test_the_ranking_and_the_lobes_show_the_worst() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("count", "shown"), [(17_234, "17.2 kB"), (99_999, "100.0 kB"), (497_123, "0.5 MB"), (0, "-")]
-)
+@pytest.mark.parametrize(("count", "shown"), [(17_234, "17.2 kB"), (99_999, "100.0 kB"), (497_123, "0.5 MB"), (0, "-")])
 def test_sizes(count: int, shown: str) -> None:
     assert f"{shown} -> 0.1 MB" in text(80, bytes={"before": count, "after": 104_000})
