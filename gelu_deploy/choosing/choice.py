@@ -18,7 +18,7 @@ from gelu_deploy.choosing.candidates import KEEP, TARGET, Candidate, Maker
 from gelu_deploy.choosing.deciding import Decision, decide
 from gelu_deploy.choosing.effects import effects
 from gelu_deploy.choosing.files import Shelf
-from gelu_deploy.choosing.racing import ROUNDS, SAME, Entry, Race, busy
+from gelu_deploy.choosing.racing import ROUNDS, SAME, Entry, Race
 from gelu_deploy.errors import UsageError
 from gelu_deploy.options import ExportOptions
 from gelu_deploy.pipeline import Pipeline
@@ -95,7 +95,7 @@ def _kept_or_measured(question: Question) -> ChoiceResult | None:
         found["lines"][-1] = words.measured(found)
         return found
     found = _measured(question)
-    if found is not None and not busy(found["noise"]):
+    if found is not None:
         question.start.notes += cache.save(file, found)
     return found
 

@@ -14,13 +14,11 @@ from gelu_deploy.arrays import Array
 from gelu_deploy.choosing.candidates import Candidate
 from gelu_deploy.results import Spread
 from gelu_deploy.timing.interleaved import MOST_SECONDS, Timing, Variant, timed
-from gelu_deploy.tuning import gains
+from gelu_deploy.tuning import GAIN, gains
 
 ROUNDS = 9
 SECONDS = 60.0
 """For all turns of a race at most, unless single runs are so slow that it takes longer."""
-BUSY = 1.25
-"""Rounds of one and the same model differ by more than this factor where something else runs on the machine."""
 SAME = Spread(median=1.0, low=1.0, high=1.0)
 
 
@@ -50,8 +48,8 @@ class Race:
 
     def beats(self, one: Entry, other: Entry) -> bool:
         """Whether it is faster beyond noise: as :func:`tuning.gains` has it, and by more than equals differ here."""
-        floor = min(self.noise["low"], 1 / self.noise["high"], 1.0)
-        return gains(one.timing, other.timing) and spread(one.timing, other.timing)["median"] < floor
+        ratio = spread(one.timing, other.timing)["median"]
+        return gains(one.timing, other.timing) and ratio < visible(self.noise)
 
     def cheapest(self, entries: Iterable[Entry], best: Entry | None = None) -> Entry:
         """``best``, or which of these beats it; a larger change of the outputs must beat the smaller ones too.
@@ -84,9 +82,9 @@ def race(candidates: Sequence[Candidate], feeds: Mapping[str, Array], provider: 
     return Race(entries, spread(again, timings[0]))
 
 
-def busy(noise: Spread) -> bool:
-    """Whether so much else goes on here that a later measurement may find more."""
-    return noise["high"] > BUSY * noise["low"]
+def visible(noise: Spread) -> float:
+    """The ratio of times from which on downwards a gain is more than what equals differ by."""
+    return min(noise["low"], 1 / noise["high"], GAIN)
 
 
 def _fastest(timing: Timing) -> Timing:

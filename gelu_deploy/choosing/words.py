@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import re
 
-from gelu_deploy.choosing.racing import busy
+from gelu_deploy.choosing.racing import visible
 from gelu_deploy.results import CandidateResult, ChoiceResult, EffectResult, Spread
+
+LOUD = 0.05
+"""Gains that cannot be seen, because something else runs on the machine, are spoken of from here on."""
 
 
 def lines(result: ChoiceResult) -> list[str]:
@@ -85,9 +88,10 @@ def measured(result: ChoiceResult) -> str:
     ways = f"{len(result['candidates'])} ways to write {what}, {result['rounds']} rounds in turns"
     where = f"{result['provider']}, {_count(int(result['machine']['threads']), 'thread')}"
     fed = ", ".join(f"{name} {shape}" for name, shape in result["feeds"].items())
-    kept = "; kept from an earlier run, --no-cache measures anew" if result["cached"] else ""
-    kept = "; this machine is busy, measure again when it is not" if busy(result["noise"]) else kept
-    return f"measured: {ways}, {where}, with {fed}; the same twice: {_spread(result['noise'])}{kept}"
+    told = f"measured: {ways}, {where}, with {fed}; the same twice: {_spread(result['noise'])}"
+    unseen = 1 - visible(result["noise"])
+    told += f", so that no gain below {unseen:.0%} can be seen" if unseen > LOUD else ""
+    return told + ("; kept from an earlier run, --no-cache measures anew" if result["cached"] else "")
 
 
 def _number(value: float) -> str:

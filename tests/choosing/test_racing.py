@@ -82,12 +82,14 @@ def test_the_fastest_run_of_a_turn_counts_and_the_first_takes_part_twice(monkeyp
     assert found.ratio(found.entries[1])["median"] == 0.5
 
 
-def test_what_is_a_busy_machine() -> None:
-    assert not racing.busy(QUIET)
-    assert racing.busy(Spread(median=1.0, low=0.8, high=1.2))
+def test_the_smallest_gain_that_can_be_seen() -> None:
+    assert racing.visible(QUIET) == 0.98
+    assert racing.visible(Spread(median=1.0, low=0.8, high=1.1)) == 0.8
+    assert racing.visible(Spread(median=1.2, low=1.0, high=1.25)) == 0.8
 
 
-def test_real_files_are_told_apart(tmp_path: Path) -> None:
+def test_real_files_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(racing, "ROUNDS", 3)
     weight = np.eye(256, dtype=np.float32)
 
     def chain(length: int) -> Any:

@@ -151,15 +151,13 @@ def test_the_second_time_nothing_is_measured(auto: Auto, took: dict[str, float],
     assert not choice(auto(target="ort-cpu", max_form_error=0.0))["cached"]
 
 
-def test_what_a_busy_machine_says_is_not_kept(
-    auto: Auto, monkeypatch: pytest.MonkeyPatch, races: Races, tmp_path: Path
-) -> None:
+def test_on_a_busy_machine_nothing_changes(auto: Auto, monkeypatch: pytest.MonkeyPatch, races: Races) -> None:
     paces = iter(np.random.default_rng(0).lognormal(0, 0.4, (1000, racing.ROUNDS)).tolist())
     monkeypatch.setattr(racing, "timed", timer(lambda _: next(paces), races))
-    assert choice(auto())["chosen"] == "erf as ops"
-    assert "this machine is busy" in choice(auto())["lines"][2]
-    assert len(races) == 2
-    assert not (tmp_path / "cache").exists()
+    for _ in range(4):
+        found = choice(auto(cache=False, max_form_error=0.1, target="ort-cpu"))
+        assert found["chosen"] == "erf as ops"
+        assert "can be seen" in found["lines"][2]
 
 
 def test_with_a_spelling_only_forms_compete(auto: Auto) -> None:
