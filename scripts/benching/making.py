@@ -156,9 +156,11 @@ def ort_static(model: Path, out: Path, *, calibration: str, batch: int) -> None:
         def get_next(self) -> dict[str, Any] | None:
             return next(self._batches, None)
 
-    ready = out.with_name("ready.onnx")
-    quant_pre_process(onnx.load(model), str(ready), skip_symbolic_shape=True)  # of a file it loses weights beside it
+    whole, ready = out.with_name("whole.onnx"), out.with_name("ready.onnx")
+    onnx.save(onnx.load(model), whole)  # the preparation fails on weights in a file of their own
+    quant_pre_process(str(whole), str(ready), skip_symbolic_shape=True)
     quantize_static(str(ready), str(out), Reader())
+    whole.unlink()
     ready.unlink()
 
 
