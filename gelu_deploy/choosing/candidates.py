@@ -100,7 +100,7 @@ class Maker:
         """What ``keep`` writes. Raises UsageError and ModelError as the pipeline does."""
         return self._make({}, KEEP)
 
-    def field(self) -> list[Candidate]:
+    def competitors(self) -> list[Candidate]:
         """What ``keep`` writes, and all that becomes other kernels, each for every GELU; empty where there is none."""
         if not self.base.plans:
             return []
@@ -182,8 +182,8 @@ class Maker:
         if any(plan.form != plan.site.form for plan in plans) and (budget is None or error > budget):
             needs.append(f"--max-form-error {above(error)}")
         if self.target is None and self.options.spelling == "auto" and any(one.spelling == "contrib" for one in plans):
-            provider = self.options.provider
-            needs.append(f"--target {TARGET[provider]}" if provider in TARGET else "--spelling contrib")
+            target = TARGET.get(self.options.provider)
+            needs.append(f"--target {target}" if target else "--spelling contrib")
         return " ".join(needs)
 
 
@@ -202,8 +202,8 @@ def _kernels(index: KernelIndex, findings: Findings, names: Sequence[str]) -> di
         site.output.name or "": index.of(site.source.name or "", site.output.name or "", site.function).ops
         for site in findings.sites
     }
-    rest = [ops for name, ops in found.items() if name not in names]
-    return {name: found[name] if name in found else rest.pop(0) for name in names}
+    rest = iter([ops for name, ops in found.items() if name not in names])
+    return {name: found[name] if name in found else next(rest, ()) for name in names}
 
 
 def _shape(site: Site) -> str:

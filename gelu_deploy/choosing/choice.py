@@ -36,7 +36,7 @@ class Question(NamedTuple):
     """What is to be chosen for.
 
     Attributes:
-        start: The graph before any pass; it is not changed.
+        start: The graph before any pass, which stays as it is.
         options: As of ``export``.
         opset: Operator set to write.
         target: Where it is to run, if that was said.
@@ -72,12 +72,14 @@ def refuse(options: ExportOptions) -> None:
 def choose(question: Question) -> ChoiceResult | None:
     """Measure, decide and explain; None where the graph has no GELU that may be written anew.
 
-    What was found is what ``question.start`` writes from then on, beside the form ``keep``.
+    What was found is what ``question.start`` writes from then on, when its options say ``keep``.
 
     Raises:
         UsageError, ModelError: What ``keep`` would write cannot be written; the data or the metric do not fit.
         NativeCrash: A candidate cannot be run in a process of its own.
     """
+    provider = provided(question.options.provider).name
+    question = question._replace(options=replace(question.options, provider=provider))
     with step("choose the form"):
         found = _kept_or_measured(question)
     if found is not None:
@@ -105,11 +107,11 @@ def _measured(question: Question) -> ChoiceResult | None:
     with tempfile.TemporaryDirectory(dir=question.place) as folder:
         shelf = Shelf(Path(folder), (value.const_value for value in start.held.weights.values()))
         maker = Maker(start, options, question.opset, question.target, shelf)
-        field = maker.field()
-        if not field:
+        competitors = maker.competitors()
+        if not competitors:
             return None
-        decision = decide(maker, field)
-        return _result(question, maker, decision, _effects(question, field[0], decision))
+        decision = decide(maker, competitors)
+        return _result(question, maker, decision, _effects(question, maker.base, decision))
 
 
 def _effects(question: Question, base: Candidate, decision: Decision) -> dict[Candidate, EffectResult]:
@@ -154,7 +156,7 @@ def _result(
         data="" if options.data is None else Path(options.data).name,
         feeds={name: describe(array) for name, array in question.start.cases[0].inputs.items()},
         rounds=ROUNDS,
-        provider=provided(options.provider).name,
+        provider=options.provider,
         machine=machine.here(),
         cached=False,
     )

@@ -72,11 +72,13 @@ def decide(maker: Maker, candidates: Sequence[Candidate]) -> Decision:
     if len(candidates) == 1:
         return Decision(base)
     first = timed(maker, candidates)
-    best = first.cheapest(one for one in first.entries if not one.candidate.needs)
+    allowed = [one for one in first.entries if not one.candidate.needs]
+    best = first.cheapest(allowed)
     offer = first.cheapest((one for one in first.entries if one.candidate.needs), best)
     offered = None if offer is best else offer.candidate
-    mixed = _mixed(maker, best.candidate, [one for one in candidates if not one.needs])
-    finalists = [one for one in (mixed, best.candidate) if one is not None and one is not base]
+    ranked = sorted(allowed, key=lambda one: (one.candidate is not base, first.ratio(one)["median"]))
+    mixed = _mixed(maker, best.candidate, [one.candidate for one in ranked])
+    finalists = [one for one in dict.fromkeys((mixed, best.candidate)) if one is not None and one is not base]
     if not finalists:
         return Decision(base, offer=offered, races=(first,))
     last = timed(maker, [base, *finalists])
@@ -107,9 +109,10 @@ def _mixed(maker: Maker, best: Candidate, allowed: Sequence[Candidate]) -> Candi
 
 
 def _variations(maker: Maker, best: Candidate, allowed: Sequence[Candidate]) -> Iterator[Variation]:
+    """What is likeliest to pay comes first: in the order in which they are allowed, for every kind."""
     groups = maker.groups()
-    for group in groups if len(groups) > 1 else ():
-        for other in allowed:
+    for other in allowed if len(groups) > 1 else ():
+        for group in groups:
             if all(other.runs(name) == best.runs(name) for name in group):
                 continue
             made = maker.make(_with(best.choices, group, other))

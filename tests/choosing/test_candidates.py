@@ -18,7 +18,7 @@ from gelu_deploy.options import ExportOptions
 
 
 def test_every_way_that_becomes_other_kernels_competes_with_what_it_needs(tmp_path: Path) -> None:
-    field = maker(pipeline(unfusable), tmp_path).field()
+    field = maker(pipeline(unfusable), tmp_path).competitors()
     needs = {one.name: one.needs for one in field}
     assert list(needs) == [
         "erf as ops",
@@ -42,28 +42,35 @@ def test_of_ways_that_become_the_same_kernels_the_first_stays(tmp_path: Path) ->
         return -gelu(op("Tanh", x) + np.ones(16, np.float32))
 
     made = maker(pipeline(formula, 20, (2, 16)), tmp_path)
-    assert [one.name for one in made.field()] == ["erf as gelu", "tanh as gelu", "tanh as sigmoid3", "sigmoid as ops"]
+    assert [one.name for one in made.competitors()] == [
+        "erf as gelu",
+        "tanh as gelu",
+        "tanh as sigmoid3",
+        "sigmoid as ops",
+    ]
     assert [*made.base.kernels.values()] == [("BiasGelu",)]
-    plain = maker(pipeline(lambda x: -gelu(op("Tanh", x)), 20), tmp_path).field()
+    plain = maker(pipeline(lambda x: -gelu(op("Tanh", x)), 20), tmp_path).competitors()
     assert [one.name for one in plain if one.forms == ("erf",)] == ["erf as gelu", "erf as contrib"]
 
 
 def test_all_are_simplified_as_the_base_is(tmp_path: Path) -> None:
     weight = np.ones((16, 8), np.float32)
     made = maker(pipeline(lambda x: -gelu(op("MatMul", x, weight) + weight[0]), 20, (2, 16)), tmp_path)
-    assert {operators(one.file)[1] for one in made.field()} == {"Gemm"}
+    assert {operators(one.file)[1] for one in made.competitors()} == {"Gemm"}
     assert made.options.simplify
 
 
 def test_a_budget_and_a_target_let_more_be_taken(tmp_path: Path) -> None:
     start = pipeline(unfusable)
-    free = {one.name for one in maker(start, tmp_path, target="ort-cpu", max_form_error=1e-3).field() if not one.needs}
+    free = {
+        one.name for one in maker(start, tmp_path, target="ort-cpu", max_form_error=1e-3).competitors() if not one.needs
+    }
     assert free == {"erf as ops", "erf as contrib", "tanh as ops", "tanh as contrib", "tanh as sigmoid3"}
-    said = maker(start, tmp_path, spelling="contrib", max_form_error=1.0).field()
+    said = maker(start, tmp_path, spelling="contrib", max_form_error=1.0).competitors()
     assert {one.name: one.needs for one in said} == dict.fromkeys(
         ("erf as contrib", "tanh as contrib", "sigmoid as contrib"), ""
     )
-    assert {one.name for one in maker(start, tmp_path, target="portable-13").field()} == {
+    assert {one.name for one in maker(start, tmp_path, target="portable-13").competitors()} == {
         "erf as ops",
         "tanh as ops",
         "tanh as sigmoid3",
@@ -72,7 +79,7 @@ def test_a_budget_and_a_target_let_more_be_taken(tmp_path: Path) -> None:
 
 
 def test_the_error_is_what_the_form_does_to_the_outputs(tmp_path: Path) -> None:
-    field = {one.name: one for one in maker(pipeline(unfusable), tmp_path).field()}
+    field = {one.name: one for one in maker(pipeline(unfusable), tmp_path).competitors()}
     x = runtime.evaluate(field["erf as ops"].file, {"x": X}, optimise=False)["y"]
     for form in ("tanh", "sigmoid"):
         got = runtime.evaluate(field[f"{form} as ops"].file, {"x": X}, optimise=False)["y"]
@@ -84,7 +91,7 @@ def test_the_error_is_what_the_form_does_to_the_outputs(tmp_path: Path) -> None:
 def test_a_candidate_is_what_export_writes_and_the_start_stays(tmp_path: Path) -> None:
     start = pipeline(both, opset=18)
     before = ir.to_proto(start.model)
-    made = {one.name: one.file for one in maker(start, tmp_path, opset=17).field()}
+    made = {one.name: one.file for one in maker(start, tmp_path, opset=17).competitors()}
     assert ir.to_proto(start.model) == before
     start.run(ExportOptions(form="tanh"), 18)
     ir.save(start.whole(), tmp_path / "wanted.onnx")
@@ -113,16 +120,21 @@ def test_kinds_are_told_apart_and_the_largest_comes_first(tmp_path: Path) -> Non
     assert {made.base.kernels[name] for name in wide} == {("Gelu",)}
 
 
+def test_the_target_that_is_told_is_of_the_provider(tmp_path: Path) -> None:
+    other = maker(pipeline(unfusable), tmp_path, provider="CPUExecutionProvider").competitors()
+    assert other[1].needs == "--spelling contrib"
+
+
 def test_excluded_gelus_do_not_compete_and_without_any_there_is_nothing(tmp_path: Path) -> None:
-    assert maker(pipeline(unfusable), tmp_path, exclude=("*",)).field() == []
-    assert maker(pipeline(lambda x: -x), tmp_path).field() == []
+    assert maker(pipeline(unfusable), tmp_path, exclude=("*",)).competitors() == []
+    assert maker(pipeline(lambda x: -x), tmp_path).competitors() == []
 
 
 def test_what_cannot_be_written_is_no_candidate_but_an_error_of_the_base(tmp_path: Path) -> None:
     made = maker(pipeline(unfusable), tmp_path)
     assert made.make(dict.fromkeys(made.base.plans, ("tanh", "gelu"))) is None
     with pytest.raises(UsageError, match="needs opset 20"):
-        maker(pipeline(unfusable), tmp_path, spelling="gelu").field()
+        maker(pipeline(unfusable), tmp_path, spelling="gelu").competitors()
 
 
 def test_a_simplification_that_moved_the_answers_is_left_out_of_all(

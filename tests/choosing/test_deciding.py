@@ -36,7 +36,7 @@ def decided(races: Races, monkeypatch: pytest.MonkeyPatch) -> Decide:
             return Race([entry(one, pace(one)) for one in candidates], Spread(median=1.0, low=0.99, high=1.01))
 
         monkeypatch.setattr(deciding, "race", race)
-        return decide(made, made.field())
+        return decide(made, made.competitors())
 
     return call
 
@@ -137,7 +137,7 @@ def test_a_mixture_beyond_the_budget_is_not_taken(
     tmp_path: Path, decided: Decide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = maker(pipeline(both), tmp_path, target="ort-cpu", max_form_error=1.0)
-    made.field()
+    made.competitors()
     monkeypatch.setattr(Maker, "_needs", lambda *_: "--max-form-error 2")
     found = decided(made, costs(made, {"tanh contrib": 2.0, "tanh ops": 2.0}, {"tanh contrib": -2.0}))
     assert found.chosen is made.base
