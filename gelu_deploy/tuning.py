@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from gelu_deploy import runtime
-from gelu_deploy.arrays import Array, Arrays
+from gelu_deploy.arrays import Array
 from gelu_deploy.runtime.providers import available_threads
 from gelu_deploy.runtime.settings import Settings
 from gelu_deploy.timing.interleaved import Timing, Variant, timed
@@ -57,7 +57,7 @@ class Tuning:
 def tune(
     model: Path,
     feeds: Mapping[str, Array],
-    same: Callable[[Arrays, Arrays], bool],
+    good: Callable[[Settings], bool],
     *,
     provider: str = "cpu",
     rounds: int = 9,
@@ -67,7 +67,7 @@ def tune(
     Args:
         model: The file.
         feeds: Inputs of the size that it will run at.
-        same: Whether answers (second) are as good as those of the runtime's own settings (first).
+        good: Whether the answers with some settings are as good as with the runtime's own; asked when nothing is timed.
         provider: Where it runs.
         rounds: How often each variant has its turn.
 
@@ -77,12 +77,12 @@ def tune(
     candidates = _candidates(model, provider)
     found = timed(_variants(candidates, model, provider), feeds, rounds=rounds)
     base, tried = found[0], zip(candidates, found[1:], strict=True)
-    gained = [one for one, timing in tried if gains(timing, base) and same(base.answers, timing.answers)]
+    gained = [one for one, timing in tried if gains(timing, base) and good(one)]
     if not gained:
         return Tuning(Settings(), base.median, base.median, _summary(found))
     together = _together(gained)
     final = timed(_variants([together], model, provider), feeds, rounds=rounds)
-    kept = gains(final[1], final[0]) and same(final[0].answers, final[1].answers)
+    kept = gains(final[1], final[0]) and (len(gained) == 1 or good(together))
     chosen = (together, final[1].median) if kept else (Settings(), final[0].median)
     return Tuning(chosen[0], final[0].median, chosen[1], _summary(found) | _summary(final))
 
