@@ -13,6 +13,7 @@ from quantize_networks import ffn
 
 import gelu_deploy
 from gelu_deploy import artifact, runtime, tuning
+from gelu_deploy.arrays import Arrays
 from gelu_deploy.quantization.decisions import insert
 from gelu_deploy.quantization.measures.cpu import CPUS
 from gelu_deploy.quantization.network import Network, Recipe
