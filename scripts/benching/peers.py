@@ -34,7 +34,7 @@ class Peer:
     name: str
     tool: str = ""
     source: str = WEIGHTS
-    arguments: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = field(default_factory=dict, hash=False)
     ours: bool = False
     opener: str = "session"
 
