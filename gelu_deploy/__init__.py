@@ -1,8 +1,9 @@
 """Hand over whatever your ``model.pt`` is, get back an ONNX file with the proof that it computes the same.
 
 The public names, each imported on first use: the verbs ``export``, ``inspect``, ``check``, ``run``, ``survey``,
-``quantize``, ``compare``, ``forms`` and ``doctor``, and :class:`Session`. A verb takes the model and the flags of its
-command as keywords, and returns the dictionary that ``--json`` writes. This file knows nothing of how a verb works.
+``quantize``, ``compare``, ``bench``, ``forms`` and ``doctor``, and :class:`Session`. A verb takes the model and the
+flags of its command as keywords, and returns the dictionary that ``--json`` writes. This file knows nothing of how a
+verb works.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gelu_deploy.results import (
+        BenchResult,
         CheckResult,
         CompareResult,
         DoctorResult,
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Session",
     "__version__",
+    "bench",
     "check",
     "compare",
     "doctor",
@@ -124,6 +127,15 @@ def compare(model: object, /, **options: object) -> CompareResult:
     from gelu_deploy.verbs.compare import compare as verb
 
     return verb(source(model), build(CompareOptions, options))
+
+
+def bench(*models: str | os.PathLike[str], **options: object) -> BenchResult:
+    """Time finished ONNX files in turns, each in a process of its own; fields of ``BenchOptions``."""
+    from gelu_deploy.keywords import build
+    from gelu_deploy.options import BenchOptions
+    from gelu_deploy.verbs.bench import bench as verb
+
+    return verb([os.fspath(model) for model in models], build(BenchOptions, options))
 
 
 def forms(**options: object) -> FormsResult:

@@ -6,12 +6,12 @@ from functools import cache
 
 import gelu_deploy
 from gelu_deploy.bench.claims import claims
-from gelu_deploy.results import BenchResult, BenchRow, FormsResult
+from gelu_deploy.results import FormsBenchResult, FormsBenchRow, FormsResult
 
 
-def row(engine: str, form: str, spelling: str, nanoseconds: float, *kernels: str) -> BenchRow:
+def row(engine: str, form: str, spelling: str, nanoseconds: float, *kernels: str) -> FormsBenchRow:
     milliseconds = nanoseconds * 1024 * 768 / 1e6
-    return BenchRow(
+    return FormsBenchRow(
         engine=engine,
         form=form,
         spelling=spelling,
@@ -54,7 +54,7 @@ def measured() -> FormsResult:
 
 def timed() -> FormsResult:
     """The same, with times."""
-    bench = BenchResult(
+    bench = FormsBenchResult(
         shape=[1024, 768],
         dtype="float32",
         machine={"cpu": "Some Processor", "threads": "2", "torch": "2.13.0"},

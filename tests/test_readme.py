@@ -31,7 +31,8 @@ def test_the_commands_run_in_order_and_the_session_is_the_one_shown(root: Path, 
     ours = [_split(line) for line in commands if line.startswith("python -m gelu_deploy")]
     verbs = [command[3] for command in ours]
     assert verbs == [
-        "export", "inspect", "check", "run", "doctor", "check", "survey", "quantize", "compare", "forms", "forms",
+        "export", "inspect", "check", "run", "doctor", "check", "survey", "quantize", "compare", "bench", "forms",
+        "forms",
     ]  # fmt: skip
     printed = [
         subprocess.run([sys.executable, *command[1:]], cwd=folder, check=True, capture_output=True, text=True).stdout

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from gelu_deploy.bench.racing import COMPILED, EAGER, NUMPY, RUNTIME, UNFUSED
-from gelu_deploy.results import BenchRow, ClaimResult, FormResult
+from gelu_deploy.results import ClaimResult, FormResult, FormsBenchRow
 
 FASTER = "time that tanh saves"
 RELATIVE = "relative error of {}"
@@ -20,7 +20,7 @@ PAIRS = ((NUMPY, "ops"), (EAGER, "gelu"), (COMPILED, "gelu"), (RUNTIME, "gelu"),
 """Where both forms are written in the same way."""
 
 
-def claims(forms: Sequence[FormResult], rows: Sequence[BenchRow]) -> list[ClaimResult]:
+def claims(forms: Sequence[FormResult], rows: Sequence[FormsBenchRow]) -> list[ClaimResult]:
     """Every claim, once for each place where it can be tested."""
     by_name = {form["name"]: form for form in forms}
     return [
@@ -31,7 +31,7 @@ def claims(forms: Sequence[FormResult], rows: Sequence[BenchRow]) -> list[ClaimR
     ]
 
 
-def _faster(rows: dict[tuple[str, str, str], BenchRow]) -> Iterator[ClaimResult]:
+def _faster(rows: dict[tuple[str, str, str], FormsBenchRow]) -> Iterator[ClaimResult]:
     for engine, spelling in PAIRS:
         erf, tanh = rows.get((engine, "erf", spelling)), rows.get((engine, "tanh", spelling))
         if erf is not None and tanh is not None:

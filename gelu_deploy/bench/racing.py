@@ -23,7 +23,7 @@ from gelu_deploy.gelu import FORMS, REFERENCES
 from gelu_deploy.gelu.precision import PRIMITIVE
 from gelu_deploy.gelu.spellings import ATEN, HIDDEN
 from gelu_deploy.progress import step
-from gelu_deploy.results import BenchRow
+from gelu_deploy.results import FormsBenchRow
 from gelu_deploy.timing.interleaved import Timing, Variant, timed
 
 NUMPY, EAGER, COMPILED, RUNTIME, UNFUSED = "NumPy", "PyTorch", "torch.compile", "ONNX Runtime", "ORT unfused"
@@ -49,13 +49,13 @@ class Runner(NamedTuple):
     kernels: tuple[str, ...] = ()
 
 
-def race(rounds: int = ROUNDS) -> tuple[list[BenchRow], list[str]]:
+def race(rounds: int = ROUNDS) -> tuple[list[FormsBenchRow], list[str]]:
     """Time every form on every engine that is here.
 
     Returns:
         The rows, engine by engine, its copy first; and why an engine is not among them.
     """
-    rows, notes = list[BenchRow](), list[str]()
+    rows, notes = list[FormsBenchRow](), list[str]()
     x = np.random.default_rng(0).normal(0, 1.5, SHAPE).astype(np.float32)
     with tempfile.TemporaryDirectory() as folder:
         for engine, runners in ENGINES.items():
@@ -79,22 +79,22 @@ def missing(engine: str) -> str:
     return ""
 
 
-def _unsteady(rows: list[BenchRow]) -> list[str]:
+def _unsteady(rows: list[FormsBenchRow]) -> list[str]:
     """What to think of times whose rounds do not agree."""
     spread = float(np.median([max(row["rounds"]) / min(row["rounds"]) for row in rows])) if rows else 1.0
     told = f"the slowest round of a form took {spread:.1f} times its fastest: something else was running, measure again"
     return [told] if spread > STEADY else []
 
 
-def _timed(runners: list[Runner], x: Array, rounds: int) -> list[BenchRow]:
+def _timed(runners: list[Runner], x: Array, rounds: int) -> list[FormsBenchRow]:
     variants = [runner.variant for runner in runners]
     found = timed(variants, {"x": x}, rounds=rounds, runs=RUNS, seconds=SECONDS)
     return [_row(runner, timing, found[0], x) for runner, timing in zip(runners, found, strict=True)]
 
 
-def _row(runner: Runner, timing: Timing, copy: Timing, x: Array) -> BenchRow:
+def _row(runner: Runner, timing: Timing, copy: Timing, x: Array) -> FormsBenchRow:
     wanted = x[:1] if runner.form == COPY else ALL[runner.form].reference(x[:1])
-    return BenchRow(
+    return FormsBenchRow(
         engine=runner.engine,
         form=runner.form,
         spelling=runner.spelling,

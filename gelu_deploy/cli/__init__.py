@@ -38,6 +38,7 @@ class Command:
 
     options: Any
     model: str | None
+    several: bool = False
 
 
 COMMANDS = {
@@ -48,6 +49,7 @@ COMMANDS = {
     "survey": Command(options.SurveyOptions, "The network: any ONNX file, or what export takes."),
     "quantize": Command(options.QuantizeOptions, "A float ONNX file, such as export writes."),
     "compare": Command(options.CompareOptions, "The network: what export takes, or a float ONNX file."),
+    "bench": Command(options.BenchOptions, "Any ONNX file; several are timed in turns.", several=True),
     "forms": Command(options.FormsOptions, None),
     "doctor": Command(options.DoctorOptions, None),
 }
@@ -146,7 +148,8 @@ def _parser(verb: str, command: Command) -> Any:
 def _parameters(command: Command) -> Iterator[inspect.Parameter]:
     flag = inspect.Parameter
     if command.model is not None:
-        model = Annotated[str, Parameter(name=("--model", "-m"), help=command.model)]
+        kind = tuple[str, ...] if command.several else str
+        model = Annotated[kind, Parameter(name=("--model", "-m"), help=command.model)]  # type: ignore[valid-type]
         yield flag("model", flag.POSITIONAL_OR_KEYWORD, annotation=model)
     show = bool(fields(command.options))
     flags = Annotated[command.options, Parameter(name="*", show=show)]  # type: ignore[name-defined]  # made at run time
@@ -173,8 +176,9 @@ def _refuse_to_harm(report: Path, call: Call) -> None:
     if not report.parent.is_dir():
         raise OutputError(f"--json {report}: its folder does not exist. Make it, or name another file.")
     settings = call.arguments[-1]
+    first = call.arguments[0]
     named = [
-        call.arguments[0],
+        *(first if isinstance(first, tuple) else (first,)),
         *(getattr(settings, name, None) for name in ("output", "data", "calib_data", "against", "twin", "html")),
     ]
     if any(isinstance(name, str) and Path(name).resolve() == report.resolve() for name in named):

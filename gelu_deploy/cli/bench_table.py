@@ -1,78 +1,57 @@
-"""Times of the forms as a person reads them; it knows the shape of the result and nothing of how time was taken."""
+"""Timed files as a person reads them.
+
+It knows the shape of the result and nothing of how it was measured.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Iterable
 
 from rich.console import RenderableType
 
 from gelu_deploy.cli import layout
-from gelu_deploy.results import BenchResult, BenchRow, ClaimResult, FormResult
+from gelu_deploy.results import BenchedFile, BenchResult
 
-KERNEL = "PyTorch"
-"""The engine of the articles' own table."""
-CLAIMS = ["the articles' claim", "where", "<said", "<here", "<rounds"]
-LEGEND = [
-    ("of a copy", "time of a copy of the same tensor on the same engine over the form's; 100% is the memory's speed"),
-    ("memory", "the most its process held beyond what it held before, tensors and libraries"),
-]
+TIMES = ["file", "<p50", "<p90", "<p99 ms", "<of the first", "<rows/s", "<memory"]
+FILES = ["file", "precision", "<size", "<integer", "kernels per GELU", "operators on", "opened with"]
 
 
-def render(bench: BenchResult, forms: list[FormResult]) -> list[RenderableType]:
-    """One table for each measure, then the articles' table and claims."""
-    rows, count = bench["rows"], "x".join(map(str, bench["shape"]))
-    facts = [
-        (f"timed on {count}", ", ".join(f"{name} {what}" for name, what in bench["machine"].items())),
-        *(("", note) for note in bench["notes"]),
-    ]
+def render(result: BenchResult) -> list[RenderableType]:
+    """What ran, how long it took, and what of it ran where."""
     return [
-        layout.facts(facts),
-        *_tables(rows),
-        layout.facts(LEGEND),
-        *_articles(rows, forms),
-        layout.table(CLAIMS, [_claim(one) for one in bench["claims"]]),
+        layout.facts(_facts(result)),
+        layout.table(TIMES, [_times(one) for one in result["files"]]),
+        layout.table(FILES, [_file(one) for one in result["files"]]),
     ]
 
 
-def _tables(rows: list[BenchRow]) -> Iterator[RenderableType]:
-    if not rows:
-        return
-    yield _table("ns/element", rows, lambda row: _three(row["nanoseconds"]))
-    yield _table("of a copy", rows, lambda row: layout.share(row["bandwidth"]))
-    yield _table("memory", rows, lambda row: layout.size(row["memory"]))
+def _facts(result: BenchResult) -> Iterable[tuple[str, str]]:
+    yield "machine", "{cpu}, {threads} threads".format(**result["machine"])
+    yield "provider", result["provider"]
+    yield "inputs", ", ".join(f"{name} {what}" for name, what in result["inputs"].items()) or "none"
+    yield from (("" if place else "notes", note) for place, note in enumerate(result["notes"]))
 
 
-def _table(what: str, rows: list[BenchRow], shown: Callable[[BenchRow], str]) -> RenderableType:
-    """Forms and spellings down, engines across."""
-    engines = list(dict.fromkeys(row["engine"] for row in rows))
-    cells = {(row["form"], row["spelling"], row["engine"]): shown(row) for row in rows}
-    lines = dict.fromkeys((row["form"], row["spelling"]) for row in rows)
-    order = {form: place for place, form in enumerate(dict.fromkeys(form for form, _ in lines))}
-    body = [
-        (form, spelling, *(cells.get((form, spelling, engine), "") for engine in engines))
-        for form, spelling in sorted(lines, key=lambda line: order[line[0]])
-    ]
-    return layout.table([what, "", *(f"<{engine}" for engine in engines)], body)
+def _times(one: BenchedFile) -> tuple[str, ...]:
+    taken = one["latency"]
+    ratio = taken["ratio"]
+    return (
+        one["name"],
+        *(layout.number(taken[which]) for which in ("p50", "p90", "p99")),
+        "{value:.3f} ({low:.3f} to {high:.3f})".format(**ratio),
+        layout.number(one["rows_per_second"]),
+        layout.size(one["memory"]),
+    )
 
 
-def _three(value: float) -> str:
-    """Three digits, or all before the point."""
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def _articles(rows: list[BenchRow], forms: list[FormResult]) -> list[RenderableType]:
-    """Largest error, time and memory, as the articles have them."""
-    errors = {form["name"]: form["absolute"]["value"] for form in forms}
-    body = [
-        (row["form"], layout.number(errors[row["form"]]), f"{row['milliseconds']:.3f}", layout.size(row["memory"]))
-        for row in rows
-        if row["engine"] == KERNEL and row["form"] in errors
-    ]
-    return [layout.table([f"{KERNEL}, as in the articles", "<largest error", "<ms", "<memory"], body)] if body else []
-
-
-def _claim(one: ClaimResult) -> tuple[str, ...]:
-    if not one["percent"]:
-        return (one["claim"], one["where"], layout.number(one["said"]), layout.number(one["measured"]), "")
-    said, measured, low, high = (f"{one[name]:.0%}" for name in ("said", "measured", "low", "high"))
-    return (one["claim"], one["where"], said, measured, f"{low} to {high}")
+def _file(one: BenchedFile) -> tuple[str, ...]:
+    return (
+        one["name"],
+        one["precision"],
+        layout.size(one["bytes"]),
+        "-" if math.isnan(one["integer_share"]) else f"{one['integer_share']:.1%}",
+        layout.counts(one["kernels"]),
+        layout.counts({name.removesuffix("ExecutionProvider"): count for name, count in one["placement"].items()}),
+        one["settings"],
+    )

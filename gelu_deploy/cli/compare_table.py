@@ -61,14 +61,13 @@ def _answers(one: VariantResult, metric: MetricResult) -> tuple[str, ...]:
 
 
 def _cost(one: VariantResult) -> tuple[str, ...]:
-    kernels = ", ".join(f"{name} ×{count}" if count > 1 else name for name, count in one["kernels"].items())
     return (
         one["name"],
         layout.size(one["bytes"]),
         *_times(one["latency"]),
         layout.size(one["memory"]),
         "-" if math.isnan(one["integer_share"]) else f"{one['integer_share']:.1%}",
-        kernels or "-",
+        layout.counts(one["kernels"]),
     )
 
 

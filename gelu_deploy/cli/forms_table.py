@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from gelu_deploy.cli import bench_table, layout
+from gelu_deploy.cli import forms_bench_table, layout
 from gelu_deploy.results import FormResult, FormSpelling, FormsResult
 from gelu_deploy.results.measuring import LARGEST
 
@@ -46,7 +46,7 @@ def render(result: FormsResult) -> list[RenderableType]:
         layout.facts(COST_LEGEND),
         layout.table(RANGE, [_range(*one) for one in spelled]),
         layout.facts(RANGE_LEGEND),
-        *(bench_table.render(result["bench"], forms) if result["bench"] else []),
+        *(forms_bench_table.render(result["bench"], forms) if result["bench"] else []),
         Text(last + wrote),
     ]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from rich.console import RenderableType
@@ -53,6 +53,11 @@ def size(count: float) -> str:
     if math.isnan(count) or count <= 0:
         return "-"
     return f"{count / 1e6:.1f} MB" if count >= 1e5 else f"{count / 1e3:.1f} kB"
+
+
+def counts(found: Mapping[str, int]) -> str:
+    """``Gelu ×12, FastGelu``; a dash for nothing."""
+    return ", ".join(f"{name} ×{number}" if number > 1 else name for name, number in found.items()) or "-"
 
 
 def facts(facts: Iterable[tuple[str, str]]) -> RenderableType:

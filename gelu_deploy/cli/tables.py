@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from gelu_deploy.cli import compare_table, forms_table, layout, quantize_table, site_table, survey_table
+from gelu_deploy.cli import bench_table, compare_table, forms_table, layout, quantize_table, site_table, survey_table
 from gelu_deploy.results import (
     CheckResult,
     CompareResult,
@@ -128,6 +128,7 @@ _RENDERERS: dict[str, Callable[[Any], list[RenderableType]]] = {
     "survey": survey_table.render,
     "quantize": _quantize,
     "compare": _compare,
+    "bench": bench_table.render,
     "forms": forms_table.render,
     "doctor": _doctor,
 }

@@ -8,10 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 import numpy as np
 
 from gelu_deploy.arrays import Array
+from gelu_deploy.errors import SetupError
 from gelu_deploy.results import Estimate, LatencyResult
 from gelu_deploy.timing.interleaved import Timing, Variant, timed
 
@@ -57,6 +59,12 @@ def latencies(
     found = timed(variants, feeds, rounds=rounds, runs=each, seconds=turn)
     reference = next(timing for timing in found if timing.name == base)
     return {timing.name: _latency(timing, reference, confidence) for timing in found}
+
+
+def need_scipy() -> None:
+    """Raises SetupError with the command to type where SciPy, which intervals are computed with, is not installed."""
+    if find_spec("scipy") is None:
+        raise SetupError("intervals are computed with SciPy, which is not installed: pip install 'gelu-deploy[report]'")
 
 
 def enough(q: float, confidence: float) -> int:

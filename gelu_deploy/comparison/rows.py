@@ -70,7 +70,7 @@ class Table:
             bytes=_bytes(one),
             latency=None if taken is None else taken.result,
             memory=0 if taken is None else taken.memory,
-            integer_share=self._share(one),
+            integer_share=integer_share(one, self.feeds, self.provider),
             kernels=used,
             notes=[*one.notes, *([one.failure] if one.failure else []), *_unfused(one, used)],
         )
@@ -103,18 +103,21 @@ class Table:
         budget = self.asked[gates.DROP].limit if gates.DROP in self.asked and one.may_ship else None
         return statistics.difference(before.scores, after.scores, self.metric, self.confidence, budget, one.against)
 
-    def _share(self, one: Candidate) -> float:
-        """Share of the multiplications in integer kernels; NaN for PyTorch, and where it cannot be read."""
-        if one.path is None or one.precision == FLOAT:
-            return 0.0 if one.precision == FLOAT else math.nan
-        said = artifact.metadata(one.path).get("quantization", {})
-        if "integer_share" in said:
-            return float(said["integer_share"])
-        try:
-            feeds = {one.names.get(name, name): array for name, array in self.feeds.items()}
-            return share(read(str(one.path)), feeds, self.provider)
-        except ModelError:
-            return math.nan
+
+def integer_share(one: Candidate, feeds: Arrays, provider: str) -> float:
+    """Share of its multiplications in integer kernels; NaN for PyTorch, and where it cannot be read.
+
+    ``feeds`` are one run's inputs under the names of the model's own file.
+    """
+    if one.path is None or one.precision == FLOAT:
+        return 0.0 if one.precision == FLOAT else math.nan
+    said = artifact.metadata(one.path).get("quantization", {})
+    if "integer_share" in said:
+        return float(said["integer_share"])
+    try:
+        return share(read(str(one.path)), {one.names.get(name, name): array for name, array in feeds.items()}, provider)
+    except ModelError:
+        return math.nan
 
 
 def kernels(path: Path, provider: str) -> dict[str, int]:

@@ -6,11 +6,11 @@ is its help text.
 
 from gelu_deploy.options.comparing import CompareOptions
 from gelu_deploy.options.exporting import CheckOptions, DoctorOptions, ExportOptions, InspectOptions, RunOptions
-from gelu_deploy.options.measuring import FormsOptions
+from gelu_deploy.options.measuring import BenchOptions, FormsOptions
 from gelu_deploy.options.quantizing import QuantizeOptions, SurveyOptions
 from gelu_deploy.options.source import SourceOptions
 
 __all__ = [
-    "CheckOptions", "CompareOptions", "DoctorOptions", "ExportOptions", "FormsOptions", "InspectOptions",
-    "QuantizeOptions", "RunOptions", "SourceOptions", "SurveyOptions",
+    "BenchOptions", "CheckOptions", "CompareOptions", "DoctorOptions", "ExportOptions", "FormsOptions",
+    "InspectOptions", "QuantizeOptions", "RunOptions", "SourceOptions", "SurveyOptions",
 ]  # fmt: skip

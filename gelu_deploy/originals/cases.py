@@ -108,13 +108,13 @@ def _grown(original: Original, axes: Axes, own: Mapping[str, int], label: str) -
 
 def _case(original: Original, axes: Axes, sizes: Mapping[str, int]) -> Case:
     inputs = {
-        name: np.ascontiguousarray(_resized(array, axes.get(name, {}), sizes))
+        name: np.ascontiguousarray(resized(array, axes.get(name, {}), sizes))
         for name, array in original.examples.items()
     }
     return Case(inputs, original.run(inputs))
 
 
-def _resized(array: np.ndarray, free: Mapping[int, str], sizes: Mapping[str, int]) -> np.ndarray:
+def resized(array: np.ndarray, free: Mapping[int, str], sizes: Mapping[str, int]) -> np.ndarray:
     """``array`` cut or repeated along its free axes."""
     for axis, label in free.items():
         if label in sizes and array.shape[axis]:

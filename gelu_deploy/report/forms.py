@@ -10,7 +10,7 @@ from typing import Any
 
 from gelu_deploy.report import scales, words
 from gelu_deploy.report.page import environment
-from gelu_deploy.results import BenchResult, BenchRow, FormResult, FormsResult
+from gelu_deploy.results import FormResult, FormsBenchResult, FormsBenchRow, FormsResult
 from gelu_deploy.results.measuring import LARGEST
 
 
@@ -59,11 +59,11 @@ def _width(scale: scales.Scale, form: FormResult) -> float:
     return 100 * scale.at(error) if error else 0.0
 
 
-def _engines(bench: BenchResult) -> list[Engine]:
+def _engines(bench: FormsBenchResult) -> list[Engine]:
     names = dict.fromkeys(row["engine"] for row in bench["rows"])
     return [_engine(name, [row for row in bench["rows"] if row["engine"] == name]) for name in names]
 
 
-def _engine(name: str, rows: list[BenchRow]) -> Engine:
+def _engine(name: str, rows: list[FormsBenchRow]) -> Engine:
     longest = max(row["nanoseconds"] for row in rows)
     return Engine(name, [Bar(row, 100 * row["nanoseconds"] / longest) for row in rows])

@@ -1,4 +1,4 @@
-"""What ``forms`` returns: every form of GELU, how far off it is, and what each way to write it down costs.
+"""What ``forms`` and ``bench`` return: what each form of GELU costs and how far off it is; how long files take.
 
 What was not measured is NaN.
 """
@@ -6,6 +6,8 @@ What was not measured is NaN.
 from __future__ import annotations
 
 from typing import TypedDict
+
+from gelu_deploy.results.comparing import LatencyResult
 
 LARGEST = {"float16": 65504.0, "bfloat16": 2.0**128 - 2.0**120, "float32": 2.0**128 - 2.0**104}
 """The largest number of each type: where a safe range goes so far, it is all of the type."""
@@ -57,7 +59,7 @@ class FormResult(TypedDict):
     spellings: list[FormSpelling]
 
 
-class BenchRow(TypedDict):
+class FormsBenchRow(TypedDict):
     """One form on one engine, in a process of its own, in turns with the others of that engine.
 
     ``form`` is ``copy`` for a copy of the same tensor; ``kernels`` is what ONNX Runtime made of it, empty elsewhere.
@@ -94,13 +96,13 @@ class ClaimResult(TypedDict):
     percent: bool
 
 
-class BenchResult(TypedDict):
+class FormsBenchResult(TypedDict):
     """All forms timed on all engines of this machine; ``notes`` says which engines there are not."""
 
     shape: list[int]
     dtype: str
     machine: dict[str, str]
-    rows: list[BenchRow]
+    rows: list[FormsBenchRow]
     claims: list[ClaimResult]
     notes: list[str]
 
@@ -110,5 +112,39 @@ class FormsResult(TypedDict):
 
     schema: str
     forms: list[FormResult]
-    bench: BenchResult | None
+    bench: FormsBenchResult | None
     files: list[str]
+
+
+class BenchedFile(TypedDict):
+    """One file: its times in turns with the others', ``latency.ratio`` over the first file's.
+
+    ``kernels`` counts what its GELUs became, ``placement`` its operators by where they run, before any are fused;
+    ``memory`` is the most bytes that a process of its own held, ``settings`` those of the runtime that are stored with
+    it.
+    """
+
+    name: str
+    form: str
+    precision: str
+    bytes: int
+    latency: LatencyResult
+    rows_per_second: float
+    memory: int
+    integer_share: float
+    kernels: dict[str, int]
+    placement: dict[str, int]
+    settings: str
+
+
+class BenchResult(TypedDict):
+    """``gelu-deploy/bench/1``: finished files, each timed in a process of its own; ``confidence`` is of the ratios."""
+
+    schema: str
+    provider: str
+    machine: dict[str, str]
+    inputs: dict[str, str]
+    confidence: float
+    files: list[BenchedFile]
+    notes: list[str]
+    seconds: dict[str, float]

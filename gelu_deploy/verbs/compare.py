@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import get_args
 
 from gelu_deploy import report
 from gelu_deploy.comparison import folder, gates
 from gelu_deploy.comparison.gates import Budget
+from gelu_deploy.comparison.latency import need_scipy
 from gelu_deploy.comparison.result import result as measured
-from gelu_deploy.errors import SetupError, UsageError
+from gelu_deploy.errors import UsageError
 from gelu_deploy.gelu import FORMS
 from gelu_deploy.options import CompareOptions
 from gelu_deploy.options.quantizing import PrecisionName
@@ -92,8 +92,7 @@ def _is_there(data: str) -> bool:
 def _need_report() -> None:
     """Raises SetupError with the command to type when what draws and counts is not installed."""
     environment()
-    if find_spec("scipy") is None:
-        raise SetupError("intervals are computed with SciPy, which is not installed: pip install 'gelu-deploy[report]'")
+    need_scipy()
 
 
 def _name(model: object) -> str:

@@ -9,7 +9,7 @@ from gelu_deploy.gelu import FORMS, REFERENCES, Form, accuracy, precision
 from gelu_deploy.gelu.spellings import ATEN, HIDDEN
 from gelu_deploy.options import FormsOptions
 from gelu_deploy.progress import step
-from gelu_deploy.results import BenchResult, FormResult, FormSpelling, FormsResult, PeakResult
+from gelu_deploy.results import FormResult, FormsBenchResult, FormSpelling, FormsResult, PeakResult
 
 SCHEMA = "gelu-deploy/forms/1"
 NEAR_ZERO = 1e-6
@@ -42,13 +42,13 @@ def _result(options: FormsOptions, files: list[str]) -> FormsResult:
     return FormsResult(schema=SCHEMA, forms=measured, bench=_timed(measured) if options.bench else None, files=files)
 
 
-def _timed(measured: list[FormResult]) -> BenchResult:
+def _timed(measured: list[FormResult]) -> FormsBenchResult:
     from gelu_deploy.bench import racing
     from gelu_deploy.bench.claims import claims
     from gelu_deploy.timing import machine
 
     rows, notes = racing.race()
-    return BenchResult(
+    return FormsBenchResult(
         shape=list(racing.SHAPE),
         dtype="float32",
         machine=machine.here(),
