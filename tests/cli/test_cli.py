@@ -64,7 +64,7 @@ def test_help_imports_nothing_heavy(words: list[str]) -> None:
 
 
 def test_help_is_quick() -> None:
-    """0.3 s of processor time; where the machine is slow or busy, 3 times what its two libraries take to be imported."""
+    """0.3 s of processor time; on a slow or busy machine, 3 times what it takes to import its two libraries."""
 
     def took(*words: str) -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
