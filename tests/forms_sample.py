@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import gelu_deploy
-from gelu_deploy.bench.claims import claims
+from gelu_deploy.forms_bench.claims import claims
 from gelu_deploy.results import FormsBenchResult, FormsBenchRow, FormsResult
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ import gelu_deploy
 from gelu_deploy.errors import UsageError
 from gelu_deploy.keywords import build
 from gelu_deploy.options import (
+    BenchOptions,
     DoctorOptions,
     ExportOptions,
     InspectOptions,
@@ -70,6 +72,7 @@ def test_what_cannot_be_meant_is_told(kind: type, keywords: dict[str, object], s
         ("inspect", (Path("m.onnx"),), {}, ("m.onnx", InspectOptions())),
         ("run", ("m.onnx",), {"data": Path("x.npz")}, ("m.onnx", RunOptions(data="x.npz"))),
         ("survey", (Path("m.pt"),), {"data": "x.npz"}, ("m.pt", SurveyOptions(data="x.npz"))),
+        ("bench", (Path("a.onnx"), "b.onnx"), {"batch": 2}, (["a.onnx", "b.onnx"], BenchOptions(batch=2))),
         ("doctor", (), {}, (DoctorOptions(),)),
     ],
 )
@@ -91,10 +94,12 @@ def test_a_network_in_memory_is_handed_on_as_it_is(monkeypatch: pytest.MonkeyPat
 
 
 def test_public_names() -> None:
-    verbs = ["check", "compare", "doctor", "export", "forms", "inspect", "quantize", "run", "survey"]
+    verbs = ["bench", "check", "compare", "doctor", "export", "forms", "inspect", "quantize", "run", "survey"]
     assert dir(gelu_deploy) == sorted(["Session", "__version__", *verbs])
     with pytest.raises(AttributeError, match="no attribute 'exprot'; it has"):
         _ = gelu_deploy.exprot
+    rooms = {name for _, name, _ in pkgutil.iter_modules(gelu_deploy.__path__)}
+    assert not rooms & set(verbs), "a module of a verb's name takes the function's place once it is imported"
 
 
 def test_importing_the_package_imports_nothing_and_stops_the_uploader() -> None:

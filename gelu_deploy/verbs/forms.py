@@ -43,8 +43,8 @@ def _result(options: FormsOptions, files: list[str]) -> FormsResult:
 
 
 def _timed(measured: list[FormResult]) -> FormsBenchResult:
-    from gelu_deploy.bench import racing
-    from gelu_deploy.bench.claims import claims
+    from gelu_deploy.forms_bench import racing
+    from gelu_deploy.forms_bench.claims import claims
     from gelu_deploy.timing import machine
 
     rows, notes = racing.race()

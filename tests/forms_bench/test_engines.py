@@ -8,8 +8,8 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from gelu_deploy.bench import engines
-from gelu_deploy.bench.graphs import COPIED, alone
+from gelu_deploy.forms_bench import engines
+from gelu_deploy.forms_bench.graphs import COPIED, alone
 from gelu_deploy.gelu import FORMS, REFERENCES
 from gelu_deploy.gelu.precision import PRIMITIVE
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from gelu_deploy.bench.racing import COMPILED, EAGER, NUMPY, RUNTIME, UNFUSED
+from gelu_deploy.forms_bench.racing import COMPILED, EAGER, NUMPY, RUNTIME, UNFUSED
 from gelu_deploy.results import ClaimResult, FormResult, FormsBenchRow
 
 FASTER = "time that tanh saves"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from forms_sample import ROWS, measured
 
-from gelu_deploy.bench.claims import AS7127, FASTER, claims
+from gelu_deploy.forms_bench.claims import AS7127, FASTER, claims
 
 
 def test_the_saving_of_tanh_is_told_where_both_are_written_alike() -> None:

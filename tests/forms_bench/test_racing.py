@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gelu_deploy.bench import claims, racing
-from gelu_deploy.bench.racing import COMPILED, EAGER, NUMPY, RUNTIME, UNFUSED, Runner
+from gelu_deploy.forms_bench import claims, racing
+from gelu_deploy.forms_bench.racing import COMPILED, EAGER, NUMPY, RUNTIME, UNFUSED, Runner
 from gelu_deploy.timing.interleaved import Variant
 
 FEW = [one for one in racing.ENGINES[NUMPY](Path()) if one.form in {"copy", "hgelu"}]
@@ -19,7 +19,7 @@ def few(_folder: Path) -> Iterator[Runner]:
 
 
 def broken(_folder: Path) -> Iterator[Runner]:
-    yield Runner("Other", "copy", "", Variant("copy", "gelu_deploy.bench.engines:numpy", {"nonsense": 1}))
+    yield Runner("Other", "copy", "", Variant("copy", "gelu_deploy.forms_bench.engines:numpy", {"nonsense": 1}))
 
 
 def test_numbers_belong_together_and_a_failure_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:

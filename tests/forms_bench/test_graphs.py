@@ -7,7 +7,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from gelu_deploy.bench.graphs import OPSET, RESULT, alone
+from gelu_deploy.forms_bench.graphs import OPSET, RESULT, alone
 from gelu_deploy.gelu import FORMS, REFERENCES, Form
 from gelu_deploy.gelu.spellings import ATEN
 from gelu_deploy.graph.kernels import KernelIndex

@@ -16,9 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 from gelu_deploy.arrays import Array
-from gelu_deploy.bench import engines
-from gelu_deploy.bench.engines import COPY
 from gelu_deploy.errors import NativeCrash, SetupError
+from gelu_deploy.forms_bench import engines
+from gelu_deploy.forms_bench.engines import COPY
 from gelu_deploy.gelu import FORMS, REFERENCES
 from gelu_deploy.gelu.precision import PRIMITIVE
 from gelu_deploy.gelu.spellings import ATEN, HIDDEN
@@ -140,7 +140,7 @@ def _runtime(folder: Path) -> Iterator[Runner]:
     """Every spelling as the runtime fuses it, and where it does, as it is written too."""
     import onnx_ir as ir
 
-    from gelu_deploy.bench.graphs import COPIED, RESULT, alone
+    from gelu_deploy.forms_bench.graphs import COPIED, RESULT, alone
     from gelu_deploy.graph.kernels import KernelIndex
     from gelu_deploy.runtime import optimised
 
