@@ -39,7 +39,13 @@ def test_the_list_is_the_one_of_transformers() -> None:
     assert {name for name in ACT2FN if "gelu" in name} - {"xielu"} == set(FORM)
 
 
-@pytest.mark.parametrize(("exporter", "opset"), [("dynamo", 18), ("dynamo", 20), ("dynamo", 23), ("torchscript", 17)])
+@pytest.mark.parametrize(
+    ("exporter", "opset"),
+    [
+        ("dynamo", 20),
+        *(pytest.param(*one, marks=pytest.mark.slow) for one in (("dynamo", 18), ("dynamo", 23), ("torchscript", 17))),
+    ],
+)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("name", FORM)
 def test_one_kernel_or_the_reason(name: str, dtype: Any, exporter: str, opset: int, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -45,9 +46,15 @@ def original_accuracy() -> float:
     return float((logits.argmax(1).numpy() == data["labels"]).mean())
 
 
-@pytest.mark.parametrize("exporter", EXPORTERS)
-@pytest.mark.parametrize("opset", [17, 20, 23])
-@pytest.mark.parametrize("form", ["keep", "erf", "tanh", "sigmoid"])
+@pytest.mark.parametrize(
+    ("form", "opset", "exporter"),
+    [
+        pytest.param(form, opset, exporter, marks=[pytest.mark.slow] if number % 3 else [])  # a third is quick
+        for number, (form, opset, exporter) in enumerate(
+            itertools.product(["keep", "erf", "tanh", "sigmoid"], [17, 23, 20], reversed(EXPORTERS))
+        )
+    ],
+)
 def test_digits_in_every_form(form: Any, opset: int, exporter: str, tmp_path: Path, original_accuracy: float) -> None:
     output = tmp_path / "digits.onnx"
     result = exported(MODELS / "digits_vit.pt", output, exporter, form=form, opset=opset, **DIGITS)
