@@ -60,6 +60,12 @@ def counts(found: Mapping[str, int]) -> str:
     return ", ".join(f"{name} ×{number}" if number > 1 else name for name, number in found.items()) or "-"
 
 
+def tuned(runtime: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The settings of the runtime that were taken, and what they gain."""
+    told = {name: text for name, text in runtime.items() if not name.startswith("tried")}
+    return [("runtime" if name == "settings" else f"runtime {name}", text) for name, text in told.items()]
+
+
 def facts(facts: Iterable[tuple[str, str]]) -> RenderableType:
     """Labels and what there is to say of each; an empty label goes on with the one before."""
     grid = Table.grid(padding=(0, 2, 0, 0))

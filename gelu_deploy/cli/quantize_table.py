@@ -54,13 +54,9 @@ def _outcome(result: QuantizeResult) -> list[tuple[str, str]]:
         *([("labelled data", _accuracy(result["accuracy"]))] if result["accuracy"] else []),
         *([("size", f"{layout.size(size['before'])} -> {layout.size(size['after'])}")] if size else []),
         *((("" if place else "what keeps it slow"), cause) for place, cause in enumerate(result["causes"])),
-        *((f"runtime {name}" if name != "settings" else "runtime", text) for name, text in _tuned(result["runtime"])),
+        *layout.tuned(result["runtime"]),
         *([("seconds", seconds)] if seconds else []),
     ]
-
-
-def _tuned(runtime: Mapping[str, str]) -> Iterable[tuple[str, str]]:
-    return ((name, text) for name, text in runtime.items() if not name.startswith("tried"))
 
 
 def _accuracy(exam: AccuracyResult) -> str:

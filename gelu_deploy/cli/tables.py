@@ -44,6 +44,7 @@ def _export(result: ExportResult) -> list[RenderableType]:
         *_named("inputs", result["inputs"]),
         *_named("outputs", result["outputs"]),
         *_cases(result["cases"]),
+        *layout.tuned(result.get("runtime", {})),
         *_seconds(result["seconds"]),
     ]
     return [

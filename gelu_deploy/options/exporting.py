@@ -81,6 +81,9 @@ class ExportOptions(SourceOptions):
     cache: bool = True
     """Keep what --form auto measured, for this model, machine and runtime; --no-cache measures anew."""
 
+    tune: bool = False
+    """Measure which settings of the runtime the file is fastest with, and store them with it: some seconds more."""
+
     external_data_threshold: float = 1.5e9
     """Bytes of weights above which they go to a file beside the model."""
 

@@ -101,10 +101,3 @@ def _check_axes(model: ir.Model, request: ExportRequest) -> None:
         for axis, label in axes.items():
             if shape is not None and isinstance(shape[axis], int):
                 raise ModelError(f"axis {axis} of {name} ({label}) came out fixed at {shape[axis]}")
-
-
-def names(given: Sequence[str], own: Sequence[str], flag: str) -> tuple[str, ...]:
-    """The user's names for inputs or outputs, else the network's. Raises UsageError when their number is wrong."""
-    if given and len(given) != len(own):
-        raise UsageError(f"{flag}: got {len(given)} names for {len(own)}: {', '.join(own)}")
-    return tuple(given or own)

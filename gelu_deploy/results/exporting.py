@@ -175,6 +175,7 @@ class ExportResult(TypedDict):
     seconds: dict[str, float]
     target: NotRequired[str]
     choice: NotRequired[ChoiceResult]
+    runtime: NotRequired[dict[str, str]]
 
 
 class CheckResult(TypedDict):

@@ -5,7 +5,7 @@ It joins the parts (original, exporter, pipeline, artifact, session, proof) and 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -24,9 +24,10 @@ from gelu_deploy.gelu import FORMS
 from gelu_deploy.graph.judge import NEAR
 from gelu_deploy.graph.recognize import Findings
 from gelu_deploy.options import ExportOptions
-from gelu_deploy.originals import open_original
+from gelu_deploy.originals import naming, open_original
 from gelu_deploy.originals.cases import BATCH, Axes, free_axes, prove, refused
-from gelu_deploy.originals.exporting import Exported, exported, keep_apart, names
+from gelu_deploy.originals.exporting import Exported, exported, keep_apart
+from gelu_deploy.originals.naming import Names
 from gelu_deploy.originals.onnx_file import OnnxOriginal
 from gelu_deploy.originals.original import ExportRequest, Original
 from gelu_deploy.parity import TOLERANCES, Limits
@@ -34,8 +35,10 @@ from gelu_deploy.pipeline import Pipeline
 from gelu_deploy.progress import recorded, step
 from gelu_deploy.results import ChoiceResult, ExportResult, Stage
 from gelu_deploy.runtime.providers import choose
+from gelu_deploy.runtime.settings import Settings
 from gelu_deploy.source import Kind, identify
 from gelu_deploy.targets import Target, named
+from gelu_deploy.verbs.tuned import tuned
 
 SCHEMA = "gelu-deploy/export/1"
 DEFAULT_OPSET = 20
@@ -61,13 +64,15 @@ def export(model: object, options: ExportOptions) -> ExportResult:
             original, line = open_original(model, options)
         with step("run the original"):
             axes, notes = _axes(original, options)
-            cases = _renamed(original, options, prove(original, axes))
+            proved = prove(original, axes)  # only a run tells how many outputs there are
+            called = naming.named(original, options.input_names, options.output_names)
+            cases = naming.renamed(proved, original, called)
             limits.for_outputs(cases[0].outputs)
-        graph = _exported(original, options, axes)
+        graph = _exported(original, called, options, axes)
         with _advised(original, cases):
             pipeline = Pipeline.start(graph.model, cases, limits, measured=options.verify)
             target, opset = named(options.target), _opset(original, graph.model, options)
-            found = _chosen(original, pipeline, opset, staged.model.parent, options)
+            found = _chosen(original, called, pipeline, opset, staged.model.parent, options)
             asked = replace(options, form=KEEP) if options.form == AUTO else options
             findings = pipeline.run(asked, opset, target)
             result = _result(pipeline, findings, graph, options)
@@ -108,6 +113,8 @@ def _refuse_hopeless(options: ExportOptions) -> None:
     if options.max_form_error is not None and not 0 <= options.max_form_error < float("inf"):
         raise UsageError(f"--max-form-error {options.max_form_error:g}: expected a number from 0 on, such as 1e-3")
     choice.refuse(options)
+    if options.tune and not options.verify:
+        raise UsageError("--tune and --no-verify: settings are kept only where answers stay; leave one of them out")
 
 
 def _output(model: object, options: ExportOptions) -> str:
@@ -150,12 +157,12 @@ def _opset(original: Original, model: ir.Model, options: ExportOptions) -> int:
 
 
 def _chosen(
-    original: Original, pipeline: Pipeline, opset: int, place: Path, options: ExportOptions
+    original: Original, called: Names, pipeline: Pipeline, opset: int, place: Path, options: ExportOptions
 ) -> ChoiceResult | None:
     """With ``--form auto``, what was found to be fastest; the pipeline writes it."""
     if options.form != AUTO:
         return None
-    names = dict(zip(original.examples, _names(original, options)[0], strict=True))
+    names = dict(zip(original.examples, called.inputs, strict=True))
     return choice.choose(choice.Question(pipeline, options, opset, named(options.target), names, place))
 
 
@@ -171,35 +178,8 @@ def _axes(original: Original, options: ExportOptions) -> tuple[Axes, list[str]]:
     return fixed, [f"the batch stays fixed: {reason}"]
 
 
-def _renamed(original: Original, options: ExportOptions, cases: Sequence[Case]) -> list[Case]:
-    """The cases under the names that the graph is to have."""
-    inputs, outputs = _names(original, options)
-    return [
-        replace(
-            case,
-            inputs=dict(zip(inputs, case.inputs.values(), strict=True)),
-            outputs=dict(zip(outputs, (case.outputs[name] for name in original.output_names), strict=True)),
-        )
-        for case in cases
-    ]
-
-
-def _names(original: Original, options: ExportOptions) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names of the inputs and the outputs, all different: a network's own output may be called like an input."""
-    inputs = names(options.input_names, list(original.examples), "--input-names")
-    taken = () if isinstance(original, OnnxOriginal) else inputs
-    own = [f"{name}_out" if name in taken else name for name in original.output_names]
-    outputs = names(options.output_names, own, "--output-names")
-    every = [*inputs, *outputs]
-    wrong = [name for name in every if not name or every.count(name) > 1]
-    if wrong and (options.input_names or options.output_names):
-        what = f"{wrong[0]!r} would name two of them" if wrong[0] else "a name is empty"
-        raise UsageError(f"--input-names, --output-names: {what}; the inputs and outputs are {', '.join(every)}")
-    return inputs, outputs
-
-
-def _exported(original: Original, options: ExportOptions, axes: Axes) -> Exported:
-    inputs, outputs = _names(original, options)
+def _exported(original: Original, called: Names, options: ExportOptions, axes: Axes) -> Exported:
+    inputs, outputs = called
     if not isinstance(original, OnnxOriginal):
         free = {new: axes.get(old, {}) for new, old in zip(inputs, original.examples, strict=True)}
         request = ExportRequest(_wanted_opset(options), inputs, outputs, free)
@@ -287,6 +267,20 @@ def _finish(
     result["stages"] += [proof.outputs("runtime", answers, pipeline.cases, pipeline.limits), *last]
     result["verdict"], result["reason"] = _verdict(result["stages"], options)
     staged.amend({"verdict": {"verdict": result["verdict"], "stages": result["stages"]}})
+    if options.tune and result["verdict"] == "pass":
+        with step("tune"):
+            result["runtime"] = tuned(staged, pipeline.cases[0].inputs, _good(path, pipeline, result), session.provider)
+
+
+def _good(path: Path, pipeline: Pipeline, result: ExportResult) -> Callable[[Settings], bool]:
+    """Whether settings of the runtime keep every answer within the limits that the file was proved by."""
+
+    def good(settings: Settings) -> bool:
+        with runtime.Session(path, result["provider"], settings=settings) as session:
+            answers = [session(case.inputs) for case in pipeline.cases]
+        return proof.outputs("runtime", answers, pipeline.cases, pipeline.limits)["passed"]
+
+    return good
 
 
 def _verdict(stages: Sequence[Stage], options: ExportOptions) -> tuple[str, str]:

@@ -38,9 +38,9 @@ from gelu_deploy.quantization.network.prepare import prepared
 from gelu_deploy.quantization.reporting import Made
 from gelu_deploy.results import QuantizeResult
 from gelu_deploy.runtime import Session
-from gelu_deploy.runtime.settings import KEY, Settings
+from gelu_deploy.runtime.settings import Settings
 from gelu_deploy.source import require_onnx
-from gelu_deploy.tuning import tune
+from gelu_deploy.verbs.tuned import tuned
 
 SUFFIXES = {"int8": "int8", "dynamic-int8": "dynamic", "w8": "w8", "fp16": "fp16"}
 NEAR = 0.1
@@ -244,8 +244,4 @@ def _tuned(path: Path, staged: artifact.Stage, fit: Dataset, held: Dataset, made
                 return noise((answer, run(one.inputs)) for answer, one in zip(wanted, some, strict=True))
 
         feeds = some[0].take(slice(0, 1)).inputs if held.divisible else some[0].inputs
-        found = tune(path, feeds, lambda settings: sqnr(settings) >= sqnr(Settings()) - NEAR)
-    staged.amend({KEY: found.settings.to_json()})
-    ratios = {f"tried {name}": "{:.3f} ({:.3f} to {:.3f})".format(*spread) for name, spread in found.tried.items()}
-    took = f"{found.base:.3g}" if found.chosen == found.base else f"{found.chosen:.3g} instead of {found.base:.3g}"
-    result["runtime"] = {"settings": str(found.settings), "milliseconds": took, **ratios}
+        result["runtime"] = tuned(staged, feeds, lambda settings: sqnr(settings) >= sqnr(Settings()) - NEAR, "cpu")

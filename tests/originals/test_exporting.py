@@ -10,7 +10,7 @@ import pytest
 import gelu_deploy
 from gelu_deploy.errors import ModelError, TargetError, UsageError
 from gelu_deploy.originals import exporting
-from gelu_deploy.originals.exporting import exported, names
+from gelu_deploy.originals.exporting import exported
 from gelu_deploy.originals.original import ExportRequest
 
 REQUEST = ExportRequest(20, ("x",), ("y",), {"x": {0: "batch"}})
@@ -126,13 +126,6 @@ def test_what_an_exporter_of_ones_own_does_wrong_names_it(own: Any) -> None:
         exported(Original("dynamo"), REQUEST, f"{file}:proto")
     with pytest.raises(TargetError):
         exported(Original("dynamo"), REQUEST, f"{file}:missing")
-
-
-def test_names_are_the_users_or_the_networks() -> None:
-    assert names((), ["a", "b"], "--input-names") == ("a", "b")
-    assert names(("x", "y"), ["a", "b"], "--input-names") == ("x", "y")
-    with pytest.raises(UsageError, match="--input-names: got 1 names for 2: a, b"):
-        names(("x",), ["a", "b"], "--input-names")
 
 
 NETWORK = """
