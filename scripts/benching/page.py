@@ -26,8 +26,8 @@ Networks of random weights, by transformers; the same folder of weights is given
 2.13), so does OpenVINO, and so do ONNX Runtime's INT8 files; each tool is called with its defaults. All ONNX files run
 in the same ONNX Runtime with all cores, ours with the settings that `export --tune` and `quantize` measured and stored
 with it. MB is the peak of the whole process. GELUs fused are operators that compute a whole GELU after ONNX Runtime has
-optimised the file. SQNR is of the first output against PyTorch's own, on inputs that no range was measured on; those for
-calibration are random as well, so that it says little of a trained network."""
+optimised the file. SQNR is of the first output against PyTorch's own, on inputs that no range was measured on; those
+for calibration are random as well, so that it says little of a trained network."""
 
 EXPORT = """\
 A BERT of the base model's width, from a folder of transformers: the whole program from start to end, imports included.
