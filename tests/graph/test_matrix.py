@@ -2,7 +2,7 @@
 
 The graphs come from one table: each spelling with all types and operator sets, in all places with all homes of its
 constants, behind all roots, before all tails, and written in all forms. Look-alikes go through the same contexts. The
-quick suite takes a third of each spelling's contexts, another for the next spelling; the slow tests take the others.
+quick suite takes a third of each spelling's contexts, another for the next spelling; those marked wide take the others.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def evaluate(graph: ir.Model, dtype: ir.DataType) -> np.ndarray:
     return np.asarray(answers[0])
 
 
-@pytest.mark.parametrize("third", [0, *(pytest.param(third, marks=pytest.mark.slow) for third in (1, 2))])
+@pytest.mark.parametrize("third", [0, *(pytest.param(third, marks=pytest.mark.wide) for third in (1, 2))])
 @pytest.mark.parametrize("spelling", POSITIVES, ids=lambda s: s.name)
 def test_positive(spelling: Spelling, third: int) -> None:
     for number, context in enumerate(contexts(), POSITIVES.index(spelling)):

@@ -43,7 +43,7 @@ def test_the_list_is_the_one_of_transformers() -> None:
     ("exporter", "opset"),
     [
         ("dynamo", 20),
-        *(pytest.param(*one, marks=pytest.mark.slow) for one in (("dynamo", 18), ("dynamo", 23), ("torchscript", 17))),
+        *(pytest.param(*one, marks=pytest.mark.wide) for one in (("dynamo", 18), ("dynamo", 23), ("torchscript", 17))),
     ],
 )
 @pytest.mark.parametrize("dtype", ["float32", "float16"])

@@ -49,7 +49,7 @@ def original_accuracy() -> float:
 @pytest.mark.parametrize(
     ("form", "opset", "exporter"),
     [
-        pytest.param(form, opset, exporter, marks=[pytest.mark.slow] if number % 3 else [])  # a third is quick
+        pytest.param(form, opset, exporter, marks=[pytest.mark.wide] if number % 3 else [])  # a third is quick
         for number, (form, opset, exporter) in enumerate(
             itertools.product(["keep", "erf", "tanh", "sigmoid"], [17, 23, 20], reversed(EXPORTERS))
         )

@@ -18,7 +18,7 @@ def single(result: Any, sites: int, form: str) -> None:
     assert [len(site["kernels"]) for site in result["sites"]] == [1] * sites, result["sites"]
 
 
-@pytest.mark.parametrize("opset", [20, pytest.param(23, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("opset", [20, pytest.param(23, marks=pytest.mark.wide)])
 @pytest.mark.parametrize(
     ("name", "form", "module"),
     [
