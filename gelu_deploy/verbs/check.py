@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, cast
 
 from gelu_deploy import artifact, proof, runtime, sites
@@ -51,7 +52,7 @@ def check(model: str, options: CheckOptions) -> CheckResult:
         schema=SCHEMA,
         model=model,
         provider=checked.provider,
-        notes=checked.notes,
+        notes=[*checked.notes, *subject.quantized],
         sites=checked.rows,
         stages=checked.stages,
         verdict="fail" if checked.complaint else verdict,
@@ -67,6 +68,16 @@ class _Subject:
     described: Mapping[str, Any]
     saved: Sequence[Case]
     graph: Opened
+
+    @property
+    def quantized(self) -> list[str]:
+        """A note on a file that ``quantize`` wrote: the limits are not meant for it."""
+        said = self.described.get("quantization")
+        if not said:
+            return []
+        how, source = said.get("options", {}).get("precision", "int8"), said.get("source", "MODEL")
+        cost = f"gelu-deploy compare {source} --also {Path(self.path).name} --data D says what it costs"
+        return [f"quantized ({how}) from {source}: no float file's limits are meant for its answers; {cost}"]
 
     @cached_property
     def inputs(self) -> list[str]:

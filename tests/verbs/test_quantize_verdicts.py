@@ -158,3 +158,13 @@ def _faster_without_spinning(variants: list[Variant], feeds: Any, *, rounds: int
     answers = runtime.evaluate(Path(variants[0].arguments["model"]), feeds, optimise=True)
     times = [10.0 if one.arguments["settings"]["spinning"] else 5.0 for one in variants]
     return [Timing(one.name, ((time,),) * rounds, answers, 0, 0) for one, time in zip(variants, times, strict=True)]
+
+
+def test_check_says_that_a_file_is_quantized_and_what_tells_its_cost(small: Path, quantize: Quantize) -> None:
+    quantize()
+    checked = gelu_deploy.check(small / "o.onnx", against=small / "m.onnx")
+    assert checked["verdict"] == "fail"
+    assert "gelu-deploy compare m.onnx --also o.onnx --data D says what it costs" in checked["notes"][-1]
+    assert not any(
+        "quantized" in note for note in gelu_deploy.check(small / "m.onnx", against=small / "m.onnx")["notes"]
+    )
