@@ -12,6 +12,8 @@ import pytest
 from gpu_checking import check as checking
 from gpu_checking import exports
 
+from gelu_deploy import runtime
+
 SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "gpu_check"
 
 
@@ -57,10 +59,16 @@ def test_a_check_that_crashes_or_comes_too_late_is_told(
     assert "0 passed, 0 failed, 2 not reached" in capsys.readouterr().out
 
 
-def test_an_export_off_the_provider_does_not_pass(tmp_path: Path) -> None:
-    passed, told, more = exports.exported(tmp_path / "ffn.onnx", "ffn", "tanh", "float32", "cpu")
+def test_an_export_passes_only_where_nothing_but_sizes_is_off_the_provider(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed, told, more = exports.exported(tmp_path / "one.onnx", "ffn", "tanh", "float32", "cpu")
     assert passed, told
     assert "FastGelu x1" in told
     assert set(more["placement"]) == {"CPUExecutionProvider"}
-    assert exports._of_sizes("node_Shape_3")
-    assert not exports._of_sizes("node_MatMul_3")
+    elsewhere = {"node_Shape_3": "OtherExecutionProvider", "node_MatMul_3": "OtherExecutionProvider"}
+    monkeypatch.setattr(runtime.Session, "placement", lambda _: elsewhere)
+    passed, told, more = exports.exported(tmp_path / "two.onnx", "ffn", "tanh", "float32", "cpu")
+    assert not passed
+    assert more["off"] == ["node_MatMul_3"]
+    assert "off the provider: node_MatMul_3" in told

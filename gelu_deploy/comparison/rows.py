@@ -55,7 +55,10 @@ class Table:
         """A variant's row."""
         answered, taken = self.answers.get(one.name), self.latencies.get(one.name)
         scored = None if answered is None else answered.scores
-        used = {} if one.path is None else kernels(one.path, self.provider)
+        used = dict[str, int]()
+        if one.path is not None:
+            with runtime.Session(one.path, self.provider) as session:
+                used = kernels(session)
         return VariantResult(
             name=one.name,
             family=one.family,
@@ -120,10 +123,9 @@ def integer_share(one: Candidate, feeds: Arrays, provider: str) -> float:
         return math.nan
 
 
-def kernels(path: Path, provider: str) -> dict[str, int]:
+def kernels(session: runtime.Session) -> dict[str, int]:
     """How many GELUs of a file became which kernels: ``{"Gelu": 4}``, or operators joined by ``+``."""
-    with runtime.Session(path, provider) as session:
-        return dict(Counter("+".join(ops) or FOLDED for ops in session.kernels().values()))
+    return dict(Counter("+".join(ops) or FOLDED for ops in session.kernels().values()))
 
 
 def _bytes(one: Candidate) -> int:

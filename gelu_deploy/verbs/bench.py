@@ -115,9 +115,8 @@ def _feeds(model: str, ends: Ends, options: BenchOptions) -> tuple[Arrays, list[
 
 def _row(one: Candidate, taken: Latency, feeds: Arrays, provider: str) -> BenchedFile:
     assert one.path is not None
-    settings = runtime.stored(one.path)
-    with runtime.Session(one.path, provider, settings=settings) as session:
-        placement = dict(Counter(session.placement().values()))
+    with runtime.Session(one.path, provider) as session:
+        placement, kernels = dict(Counter(session.placement().values())), rows.kernels(session)
     first = next(iter(feeds.values()), None)
     count = len(first) if first is not None and first.ndim else 1
     return BenchedFile(
@@ -129,7 +128,7 @@ def _row(one: Candidate, taken: Latency, feeds: Arrays, provider: str) -> Benche
         rows_per_second=1e3 * count / taken.result["p50"],
         memory=taken.memory,
         integer_share=rows.integer_share(one, feeds, provider),
-        kernels=rows.kernels(one.path, provider),
+        kernels=kernels,
         placement=placement,
-        settings=str(settings),
+        settings=str(session.settings),
     )

@@ -12,6 +12,7 @@ import pytest
 from graphs import erf, model, op
 from quantize_networks import feeds, ffn, ranges
 
+from gelu_deploy import runtime
 from gelu_deploy.artifact import stage
 from gelu_deploy.comparison import gates
 from gelu_deploy.comparison.answering import Answered
@@ -111,7 +112,7 @@ def test_an_artifact_says_its_own_share(integer: Path, tmp_path: Path) -> None:
 def test_gelus_in_several_operators_are_counted_and_their_remedy_is_named(tmp_path: Path) -> None:
     spelt = model(lambda x: op("Gelu", x * (erf(x / math.sqrt(2)) * 0.5 + 0.5)), shape=("n", 8))
     ir.save(spelt, tmp_path / "m.onnx")
-    used = kernels(tmp_path / "m.onnx", "cpu")
+    used = kernels(runtime.Session(tmp_path / "m.onnx"))
     assert used.pop("Gelu") == 1
     ((operators, count),) = used.items()
     assert (count, operators.count("+") > 1) == (1, True)
