@@ -40,6 +40,7 @@ class Network:
         part: Attribute of that class which is what is measured; empty for all of it.
         task: What Optimum calls its use.
         fusions: The model type that ONNX Runtime's transformer tool is told: its default where its own for this fails.
+        config: What the published weights' configuration has otherwise than its class.
         tiny: Changes to the configuration that make it small, for a trial of the whole command.
     """
 
@@ -50,6 +51,7 @@ class Network:
     part: str = ""
     task: str = "image-classification"
     fusions: str = "bert"
+    config: Mapping[str, Any] = field(default_factory=dict)
     tiny: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -85,6 +87,7 @@ def sounds(batch: int, random: np.random.Generator, tiny: bool) -> Arrays:
     return {"input_features": random.standard_normal((batch, 16 if tiny else 80, 3000), np.float32)}
 
 
+_CLASSES = {"num_labels": 1000}
 _TINY = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
 _TINY_WHISPER = {
     f"{half}_{what}": size
@@ -107,6 +110,7 @@ NETWORKS = {
         "ViT",
         "ViTForImageClassification",
         fusions="vit",
+        config=_CLASSES,
         tiny={**_TINY, "image_size": 32, "patch_size": 8},
     ),
     "gpt2": Network(
@@ -122,6 +126,7 @@ NETWORKS = {
         images,
         "ConvNext",
         "ConvNextForImageClassification",
+        config=_CLASSES,
         tiny={"hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 1, 1], "image_size": 32},
     ),
     "mixer": Network("MLP-Mixer-S/16", images, tiny={"image": 32, "patch": 8, "width": 32, "depth": 2}),
@@ -145,13 +150,13 @@ def write(name: str, folder: Path, *, tiny: bool = False, **config: Any) -> None
         name: Key of the table.
         folder: Where to; it is made.
         tiny: Whether it is the small one.
-        config: More changes to the configuration, over the published one's.
+        config: More changes to the configuration.
     """
     import torch
     from safetensors.torch import save_model
 
     row = NETWORKS[name]
-    sizes = {**(row.tiny if tiny else {}), **config}
+    sizes = {**row.config, **(row.tiny if tiny else {}), **config}
     folder.mkdir(parents=True, exist_ok=True)
     if not row.family:
         from benching.mixer import mixer
