@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 
 
@@ -43,10 +42,3 @@ class Mixer(nn.Module):
         tokens = self.blocks(self.patches(pixel_values).flatten(2).transpose(1, 2))
         logits: Tensor = self.head(self.norm(tokens).mean(1))
         return logits
-
-
-def mixer(seed: int = 0, **sizes: int) -> Mixer:
-    """Mixer-S/16, or another of these sizes, with float32 weights fixed by seed."""
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
-        return Mixer(**sizes)

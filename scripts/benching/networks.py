@@ -24,6 +24,8 @@ Arrays = dict[str, NDArray[Any]]
 Inputs = Callable[[int, np.random.Generator, bool], Arrays]
 """Batch, random numbers, whether it is the tiny network that they are for."""
 
+UNSETTLED = 0.02
+"""Standard deviation of what is added to biases and scales."""
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 
@@ -40,7 +42,7 @@ class Network:
         part: Attribute of that class which is what is measured; empty for all of it.
         task: What Optimum calls its use.
         fusions: The model type that ONNX Runtime's transformer tool is told: its default where its own for this fails.
-        config: What the published weights' configuration has otherwise than its class.
+        config: Where the configuration is another than transformers' own: as of the published weights.
         tiny: Changes to the configuration that make it small, for a trial of the whole command.
     """
 
@@ -126,7 +128,7 @@ NETWORKS = {
         images,
         "ConvNext",
         "ConvNextForImageClassification",
-        config=_CLASSES,
+        config={**_CLASSES, "layer_scale_init_value": 1.0},  # 1e-6 would leave every block out
         tiny={"hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 1, 1], "image_size": 32},
     ),
     "mixer": Network("MLP-Mixer-S/16", images, tiny={"image": 32, "patch": 8, "width": 32, "depth": 2}),
@@ -158,16 +160,29 @@ def write(name: str, folder: Path, *, tiny: bool = False, **config: Any) -> None
     row = NETWORKS[name]
     sizes = {**row.config, **(row.tiny if tiny else {}), **config}
     folder.mkdir(parents=True, exist_ok=True)
-    if not row.family:
-        from benching.mixer import mixer
-
-        save_model(mixer(**sizes), str(folder / WEIGHTS))
-        (folder / CONFIG).write_text(json.dumps(sizes), encoding="utf-8")
-        return
     with _quiet() as transformers, torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
-        made = getattr(transformers, f"{row.family}Config")(**sizes)
-        getattr(transformers, row.head)(made).save_pretrained(folder)
+        if row.family:
+            found = getattr(transformers, row.head)(getattr(transformers, f"{row.family}Config")(**sizes))
+            _unsettle(found)
+            found.save_pretrained(folder)
+        else:
+            from benching.mixer import Mixer
+
+            plain = Mixer(**sizes)
+            _unsettle(plain)
+            save_model(plain, str(folder / WEIGHTS))
+            (folder / CONFIG).write_text(json.dumps(sizes), encoding="utf-8")
+
+
+def _unsettle(module: torch.nn.Module) -> None:
+    """Move every vector off its start, in place: a bias of 0 or a scale of 1, as no training leaves it, is left out."""
+    import torch
+
+    with torch.no_grad():
+        for parameter in module.parameters():
+            if parameter.ndim == 1:
+                parameter.add_(torch.randn_like(parameter), alpha=UNSETTLED)
 
 
 def network(name: str, folder: str) -> torch.nn.Module:
@@ -176,9 +191,9 @@ def network(name: str, folder: str) -> torch.nn.Module:
     if not row.family:
         from safetensors.torch import load_model
 
-        from benching.mixer import mixer
+        from benching.mixer import Mixer
 
-        plain = mixer(**json.loads(Path(folder, CONFIG).read_text(encoding="utf-8")))
+        plain = Mixer(**json.loads(Path(folder, CONFIG).read_text(encoding="utf-8")))
         load_model(plain, str(Path(folder, WEIGHTS)))
         return plain.eval()
     with _quiet() as transformers:
