@@ -17,7 +17,7 @@ from gelu_deploy import proof
 from gelu_deploy.arrays import Array
 from gelu_deploy.artifact.golden import Case
 from gelu_deploy.errors import ModelError
-from gelu_deploy.graph import hollow
+from gelu_deploy.graph import attention, hollow
 from gelu_deploy.graph.opening import emptied
 from gelu_deploy.graph.opset import Convert
 from gelu_deploy.graph.passes import Pass
@@ -82,7 +82,8 @@ class Pipeline:
 
         Rewriting comes before simplifying (onnxsim folds the trailing ½ of a GELU into the next Conv's weights), after
         converting up (a ``Gelu`` node needs opset 20) and before converting down (it has no older form). What a
-        target lacks is written out before that, and looked for again in the end.
+        target lacks is written out before that, and looked for again in the end. Attention comes after simplifying,
+        which finds some.
         """
         own = self.model.opset_imports.get("", 0)
         if opset > own:
@@ -94,6 +95,8 @@ class Pipeline:
             self.apply(Convert(opset), f"opset {opset}")
         if options.simplify:
             self.simplify(target)
+        if target is not None and target.takes(attention.OPERATOR, attention.DOMAIN) and attention.separate(self.model):
+            self.apply(attention.WholeAttention(), "attention")
         if target is not None:
             refuse_operators(self.model, target)
         return self.survivors()

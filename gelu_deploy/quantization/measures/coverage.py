@@ -18,7 +18,7 @@ from gelu_deploy.errors import ModelError
 from gelu_deploy.graph.kernels import WIDENED
 from gelu_deploy.graph.naming import Names
 from gelu_deploy.graph.scopes import module_of
-from gelu_deploy.quantization.measures.work import CARRIES, constant, macs, shapes_in, shapes_of, sizes_of
+from gelu_deploy.quantization.measures.work import ATTENTION, CARRIES, constant, macs, shapes_in, shapes_of, sizes_of
 from gelu_deploy.quantization.network import Layer
 from gelu_deploy.quantization.network.layers import OPERATORS
 
@@ -27,9 +27,9 @@ INTEGER = {
     "ConvInteger", "QAttention", "MatMulNBits",
 }  # fmt: skip
 """Kernels of the runtime that multiply integers; a MatMulNBits only at accuracy level 4."""
-FLOAT = {"Conv", "Gemm", "MatMul", "FusedConv", "FusedGemm", "FusedMatMul", "GemmFastGelu", "Attention"}
+FLOAT = {"Conv", "Gemm", "MatMul", "FusedConv", "FusedGemm", "FusedMatMul", "GemmFastGelu", *ATTENTION}
 MULTIPLIES = INTEGER | FLOAT
-OTHERS = {"Conv", "ConvTranspose", "Gemm", "MatMul", "Attention"}
+OTHERS = {"Conv", "ConvTranspose", "Gemm", "MatMul", *ATTENTION}
 """What else is counted where it is no layer."""
 QUANTIZED = INTEGER | {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"}
 """Operators that a float model has none of."""
@@ -49,7 +49,7 @@ class Covered:
     Attributes:
         node: Name of its node in the model.
         name: What reports call it: its module, else its node.
-        op: ``Conv``, ``Gemm``, ``MatMul``; also ``ConvTranspose`` and ``Attention`` if it is no layer.
+        op: ``Conv``, ``Gemm``, ``MatMul``; also ``ConvTranspose`` and attention's if it is no layer.
         kernels: Operators that compute it; one, but for what fell back.
         integer: Whether it multiplies integers.
         macs: Multiply-accumulates for one element of the batch.

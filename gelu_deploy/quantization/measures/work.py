@@ -14,6 +14,8 @@ from gelu_deploy import runtime
 from gelu_deploy.arrays import Arrays
 
 Shapes = Mapping[str, tuple[int, ...]]
+ATTENTION = {"Attention", "MultiHeadAttention"}
+"""Operators that multiply queries by keys, and the result by values."""
 CARRIES = {"DequantizeLinear", "QuantizeLinear", "Cast", "Transpose", "Reshape", "Identity"}
 """What may stand between a weight and the operator that multiplies by it."""
 
@@ -45,12 +47,12 @@ def shapes_in(model: ir.Model, feed: Arrays, nodes: Iterable[ir.Node]) -> tuple[
 
 
 def macs(node: ir.Node, shapes: Shapes, batch: int) -> int:
-    """Multiply-accumulates of a Conv, ConvTranspose, Gemm, MatMul or Attention, whole or quantized; 0 if unknown."""
+    """Multiply-accumulates of a Conv, ConvTranspose, Gemm, MatMul or attention, whole or quantized; 0 if unknown."""
     first, second = (shapes.get(value.name or "", ()) if value is not None else () for value in node.inputs[:2])
     out = shapes.get(node.outputs[0].name or "", ())
     if not first or not out:
         return 0
-    if node.op_type == "Attention":
+    if node.op_type in ATTENTION:
         length = second[-2] if len(second) > 1 else 0
         return (math.prod(first) + math.prod(out)) * length // batch
     if node.op_type.startswith("Conv"):

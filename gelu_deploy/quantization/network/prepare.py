@@ -26,6 +26,7 @@ from gelu_deploy.graph.naming import Names
 from gelu_deploy.graph.opening import emptied, read
 from gelu_deploy.graph.opset import Convert
 from gelu_deploy.graph.passes import Pass
+from gelu_deploy.graph.patches import Patches
 from gelu_deploy.graph.recognize import find
 from gelu_deploy.graph.rewrite import Rewrite
 from gelu_deploy.graph.simplify import Simplify
@@ -59,7 +60,7 @@ def prepared(path: str, *, guarded: bool = False) -> Network:
     model = ShapeInferencePass()(model).model
     hollow.put_back(model, opened.held)
     _constants(model)
-    model = _applied([FiniteMasks(guarded), Gemms(), Names()], model, notes)
+    model = _applied([FiniteMasks(guarded), Patches(), Gemms(), Names()], model, notes)
     ready = emptied(model)
     found, floats = layers(ready.model)
     if not found:
