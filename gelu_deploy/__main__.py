@@ -1,7 +1,5 @@
 """``python -m gelu_deploy`` is ``gelu-deploy``; it knows only the command line."""
 
-import sys
+from gelu_deploy.cli import run
 
-from gelu_deploy.cli import main
-
-sys.exit(main())
+run()

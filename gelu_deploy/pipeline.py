@@ -10,7 +10,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import cached_property
 
+import numpy as np
 import onnx_ir as ir
 
 from gelu_deploy import proof
@@ -72,10 +74,10 @@ class Pipeline:
         held = hollow.Held({value.name: value for value in model.graph.inputs if value.name in self.held.names})
         return Pipeline(model, held, self.cases, self.limits, measured, choices)
 
-    @property
+    @cached_property
     def weights(self) -> dict[str, Array]:
-        """The held weights as arrays, for running the hollow graph."""
-        return hollow.arrays(self.held)
+        """The held weights as arrays, for running the hollow graph; those that lie the other way are copied once."""
+        return {name: np.ascontiguousarray(array) for name, array in hollow.arrays(self.held).items()}
 
     def run(self, options: ExportOptions, opset: int, target: Target | None = None) -> Findings:
         """All passes in the order that loses nothing; returns the sites of the finished graph.
@@ -168,7 +170,8 @@ class Pipeline:
         return again
 
     def whole(self) -> ir.Model:
-        """The model with its weights back in place."""
+        """The model with its weights back in place; it is not run any more."""
+        self.__dict__.pop("weights", None)
         hollow.put_back(self.model, self.held)
         self.model.producer_name, self.model.producer_version = "gelu_deploy", None
         return self.model

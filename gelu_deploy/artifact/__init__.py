@@ -192,6 +192,8 @@ def _write_model(path: Path, model: ir.Model, threshold: float) -> dict[str, str
     """Write the model and return the name and hash of the file of its weights, if they get one."""
     import onnx_ir as ir
 
+    from gelu_deploy.artifact import streaming
+
     values = [value for graph in model.graphs() for value in graph.initializers.values()]
     tensors = [value.const_value for value in values if value.const_value is not None]
     large = [tensor for tensor in tensors if tensor.nbytes > _INLINE]
@@ -199,7 +201,7 @@ def _write_model(path: Path, model: ir.Model, threshold: float) -> dict[str, str
         for value in values:
             if isinstance(value.const_value, ir.ExternalTensor):
                 value.const_value = _in_memory(value.const_value)
-        ir.save(model, path)
+        streaming.save(model, path)
         return {}
     digest = hashlib.sha256()
     for tensor in large:

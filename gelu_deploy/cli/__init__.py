@@ -5,13 +5,14 @@ It knows the names and options of the verbs and not what they do; a verb's modul
 
 from __future__ import annotations
 
+import gc
 import importlib
 import inspect
 import sys
 from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 from cyclopts import App, CycloptsError, MissingArgumentError, Parameter, UnusedCliTokensError
 
@@ -30,6 +31,10 @@ from gelu_deploy.errors import (
     UsageError,
 )
 from gelu_deploy.strict_json import as_json
+
+GARBAGE = (100_000, 20, 50)
+"""When Python looks for garbage. Its own 700 new objects are nothing to PyTorch's exporter, which makes millions that
+stay: looking through them again and again was a tenth of an export."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,12 @@ class Call:
     verb: str
     arguments: tuple[Any, ...]
     json: str | None
+
+
+def run() -> NoReturn:
+    """The program: one command in a process of its own, which ends as soon as everything is said."""
+    gc.set_threshold(*GARBAGE)
+    terminal.leave(main())
 
 
 def main(argv: list[str] | None = None) -> int:
