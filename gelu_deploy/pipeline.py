@@ -10,7 +10,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from functools import cached_property
 
 import numpy as np
 import onnx_ir as ir
@@ -59,6 +58,7 @@ class Pipeline:
     stages: list[Stage] = field(default_factory=list[Stage])
     notes: list[str] = field(default_factory=list[str])
     plans: list[tuple[str, Plan]] = field(default_factory=list[tuple[str, Plan]])
+    _straight: dict[str, tuple[ir.TensorProtocol, Array]] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def start(cls, model: ir.Model, cases: Sequence[Case], limits: Limits, *, measured: bool) -> Pipeline:
@@ -74,10 +74,14 @@ class Pipeline:
         held = hollow.Held({value.name: value for value in model.graph.inputs if value.name in self.held.names})
         return Pipeline(model, held, self.cases, self.limits, measured, choices)
 
-    @cached_property
+    @property
     def weights(self) -> dict[str, Array]:
-        """The held weights as arrays, for running the hollow graph; those that lie the other way are copied once."""
-        return {name: np.ascontiguousarray(array) for name, array in hollow.arrays(self.held).items()}
+        """The held weights as arrays, for running the hollow graph; one that lies another way is copied once."""
+        for name, value in self.held.weights.items():
+            tensor, (known, _) = value.const_value, self._straight.get(name, (None, None))
+            if tensor is not None and tensor is not known:
+                self._straight[name] = tensor, np.ascontiguousarray(tensor.numpy())
+        return {name: array for name, (_, array) in self._straight.items()}
 
     def run(self, options: ExportOptions, opset: int, target: Target | None = None) -> Findings:
         """All passes in the order that loses nothing; returns the sites of the finished graph.
@@ -171,7 +175,7 @@ class Pipeline:
 
     def whole(self) -> ir.Model:
         """The model with its weights back in place; it is not run any more."""
-        self.__dict__.pop("weights", None)
+        self._straight.clear()
         hollow.put_back(self.model, self.held)
         self.model.producer_name, self.model.producer_version = "gelu_deploy", None
         return self.model

@@ -75,7 +75,7 @@ def test_layers_have_pytorch_names_and_only_products_of_activations_are_float(
     parts = ("attention.qkv", "attention.out", "mlp.up", "mlp.down")
     wanted = ["patches", *(f"blocks.{depth}.{part}" for depth in range(4) for part in parts), "head"]
     assert [one["module"] for one in integer] == wanted
-    assert {kernel for one in integer for kernel in one["kernels"]} == {"QLinearConv", "QGemm"}
+    assert {kernel for one in integer for kernel in one["kernels"]} == {"QGemm"}
     assert min(one["sqnr_alone"] for one in integer) > 35
     assert all(one["sqnr"] <= one["sqnr_alone"] + 1 for one in integer)
     assert {one["reason"] for one in result["layers"] if not one["integer"]} == {coverage.NO_WEIGHT}
