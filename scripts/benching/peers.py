@@ -51,7 +51,10 @@ PEERS: Mapping[Precision, tuple[Peer, ...]] = {
     "fp32": (
         Peer(OURS, "gelu_deploy_export", arguments=_EXAMPLE, ours=True),
         Peer(TORCH, "torch_onnx", arguments=_EXAMPLE, ours=True),
-        Peer("torch.onnx, opset 18", "torch_onnx", arguments={**_EXAMPLE, "opset": 18}, ours=True),
+        *(
+            Peer(f"torch.onnx, opset {n}", "torch_onnx", arguments={**_EXAMPLE, "opset": n}, ours=True)
+            for n in (18, 23)
+        ),
         Peer("onnxsim", "onnxsim", TORCH),
         Peer("onnxslim", "onnxslim", TORCH),
         Peer("onnxruntime.transformers", "ort_tool", TORCH, {"fusions": "{fusions}"}),
