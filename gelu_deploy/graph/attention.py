@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
+import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
@@ -24,8 +26,6 @@ DOMAIN, OPERATOR = "com.microsoft", "MultiHeadAttention"
 HEADS_FIRST = [0, 2, 1, 3]
 PLAIN = {"softcap": 0.0, "qk_matmul_output_mode": 0, "softmax_precision": 0, "is_causal": 0}
 """What ``Attention`` does besides, and the values of which that is nothing."""
-
-
 HANDS_ON = {"Expand", "Identity", "Unsqueeze", "Squeeze", "Reshape", "Tile"}
 """Operators that make nothing of their first input that was not there."""
 
@@ -59,28 +59,62 @@ class WholeAttention:
 
 @dataclass(frozen=True)
 class _Match:
-    """An ``Attention``, the rows that it reads, how many heads are cut from each, and the rows that it makes."""
+    """An ``Attention``.
+
+    Attributes:
+        node: It.
+        cut: What it reads, [N, L, heads, size], before the heads come first.
+        made: What it makes, [N, L, heads, size], once they do no longer.
+    """
 
     node: ir.Node
-    rows: Sequence[ir.Value]
-    heads: int
+    cut: Sequence[ir.Value]
     made: ir.Value
 
     def write(self) -> None:
-        attributes = [ir.AttrInt64("num_heads", self.heads)]
+        heads, size = _heads(self.made)
+        attributes = [ir.AttrInt64("num_heads", heads)]
         scale = self.node.attributes.get("scale")
         if scale is not None:
             attributes.append(ir.AttrFloat32("scale", scale.as_float()))
-        last = self.made.producer()
-        assert last is not None
-        assert last.graph is not None
-        output = ir.val(f"{self.made.name}.whole", type=self.made.type, shape=self.made.shape)
-        node = ir.Node(DOMAIN, OPERATOR, self.rows, attributes, outputs=[output], name=self.node.name)
+        rows = [_rows_of(value) or self._reshaped(value, [0, 0, prod(_heads(value))]) for value in self.cut]
+        whole = self._add(OPERATOR, rows, "whole", attributes, DOMAIN)
+        joined = _rows_from(self.made)
+        if joined is None:
+            _replace(self.made, self._reshaped(whole, [0, 0, heads, size]))
+        else:
+            whole.type, whole.shape = joined.type, joined.shape
+            _replace(joined, whole)
+
+    def _reshaped(self, value: ir.Value, sizes: list[int]) -> ir.Value:
+        shape = ir.val(f"{value.name}.{self.made.name}.shape", const_value=ir.tensor(np.array(sizes, np.int64)))
+        assert self.node.graph is not None
+        self.node.graph.register_initializer(shape)
+        return self._add("Reshape", [value, shape], f"rows.{value.name}")
+
+    def _add(
+        self,
+        op: str,
+        inputs: Sequence[ir.Value],
+        what: str,
+        attributes: Sequence[ir.Attr] = (),
+        domain: str = "",
+    ) -> ir.Value:
+        """What a new operator of the same module makes, in front of what takes the heads' place."""
+        output = ir.val(f"{self.made.name}.{what}", self.made.dtype)
+        node = ir.Node(domain, op, inputs, attributes, outputs=[output], name=output.name)
         if MODULE in self.node.metadata_props:
             node.metadata_props[MODULE] = self.node.metadata_props[MODULE]
-        last.graph.insert_before(last, node)
-        self.made.replace_all_uses_with(output, replace_graph_outputs=True)
-        output.name, self.made.name = self.made.name, output.name
+        assert self.node.graph is not None
+        self.node.graph.insert_before(self.node, node)
+        return output
+
+
+def _replace(old: ir.Value, new: ir.Value) -> None:
+    """Everybody reads the new value, under the name of the old one."""
+    new.type, new.shape = old.type, old.shape
+    old.replace_all_uses_with(new, replace_graph_outputs=True)
+    new.name, old.name = old.name, new.name
 
 
 def _match(node: ir.Node) -> _Match | None:
@@ -93,21 +127,20 @@ def _match(node: ir.Node) -> _Match | None:
         return None
     if any(_number(node, name) != value for name, value in PLAIN.items()):
         return None
-    cuts, made = [_cut(value) for value in operands], _joined(node.outputs[0])
-    if made is None or any(cut is None for cut in cuts):
+    cut, made = [_turned(value) for value in operands], _turned_back(node.outputs[0])
+    if made is None or any(value is None or value.dtype != ir.DataType.FLOAT for value in cut):
         return None
-    rows, heads = zip(*(cut for cut in cuts if cut), strict=True)
-    floats = all(value.dtype == ir.DataType.FLOAT for value in rows)
-    return _Match(node, rows, heads[0], made) if floats and len(set(heads)) == 1 else None
+    known = [value for value in (*cut, made) if value is not None]
+    return _Match(node, known[:3], made) if len({_heads(value)[0] for value in known}) == 1 else None
 
 
 def _forbids_nothing(mask: ir.Value) -> bool:
     """Whether it is a constant that is true, or adds 0, everywhere."""
-    allowed = 1.0 if mask.dtype == ir.DataType.BOOL else 0.0
     value: ir.Value | None = mask
     while value is not None and (maker := value.producer()) is not None and maker.op_type in HANDS_ON:
         value = maker.inputs[0]
-    return value is not None and uniform(tensor_of(value)) == allowed
+    tensor = None if value is None else tensor_of(value)
+    return tensor is not None and uniform(tensor) == (1.0 if tensor.dtype == ir.DataType.BOOL else 0.0)
 
 
 def _number(node: ir.Node, name: str) -> float:
@@ -115,37 +148,44 @@ def _number(node: ir.Node, name: str) -> float:
     return 0.0 if found is None else float(found.value)
 
 
-def _cut(value: ir.Value | None) -> tuple[ir.Value, int] | None:
-    """The rows [N, L, heads · size] that ``value`` [N, heads, L, size] is cut from, and how many heads."""
-    turned = None if value is None else _maker(value, "Transpose")
-    shaped = None if turned is None or not _turns(turned) else turned.inputs[0]
-    reshape = None if shaped is None else _maker(shaped, "Reshape")
-    rows = None if reshape is None else reshape.inputs[0]
-    if rows is None or shaped is None or not _splits(rows, shaped):
-        return None
-    assert shaped.shape is not None
-    heads = shaped.shape[2]
-    assert isinstance(heads, int)
-    return rows, heads
+def _turned(value: ir.Value | None) -> ir.Value | None:
+    """What ``value`` [N, heads, L, size] is as [N, L, heads, size]."""
+    turn = None if value is None else _maker(value, "Transpose")
+    return turn.inputs[0] if turn is not None and _turns(turn) and all(_heads(turn.inputs[0])) else None
 
 
-def _joined(value: ir.Value) -> ir.Value | None:
-    """The rows that ``value`` is joined to, if it is read for nothing else."""
+def _turned_back(value: ir.Value) -> ir.Value | None:
+    """What becomes of ``value`` as [N, L, heads, size], if nothing else does."""
     turn = _only_reader(value, "Transpose")
-    if turn is None or not _turns(turn):
-        return None
-    join = _only_reader(turn.outputs[0], "Reshape")
-    return join.outputs[0] if join is not None and _splits(join.outputs[0], turn.outputs[0]) else None
+    return turn.outputs[0] if turn is not None and _turns(turn) and all(_heads(turn.outputs[0])) else None
 
 
-def _splits(rows: ir.Value, heads: ir.Value) -> bool:
+def _heads(value: ir.Value | None) -> tuple[int, int]:
+    """Heads and their size, of a value [N, L, heads, size]; 0 and 0 where they are not known."""
+    if value is None or value.shape is None or len(value.shape) != 4:
+        return 0, 0
+    heads, size = value.shape[2], value.shape[3]
+    return (heads, size) if isinstance(heads, int) and isinstance(size, int) else (0, 0)
+
+
+def _rows_of(cut: ir.Value) -> ir.Value | None:
+    """The rows [N, L, heads · size] that it is cut from."""
+    reshape = _maker(cut, "Reshape")
+    return reshape.inputs[0] if reshape is not None and _splits(reshape.inputs[0], cut) else None
+
+
+def _rows_from(made: ir.Value) -> ir.Value | None:
+    """The rows that it is joined to, if it is read for nothing else."""
+    join = _only_reader(made, "Reshape")
+    return join.outputs[0] if join is not None and _splits(join.outputs[0], made) else None
+
+
+def _splits(rows: ir.Value | None, heads: ir.Value) -> bool:
     """Whether these are [N, L, h · d] and [N, L, h, d], for the same N and L."""
-    if rows.shape is None or heads.shape is None or len(rows.shape) != 3 or len(heads.shape) != 4:
+    if rows is None or rows.shape is None or heads.shape is None or len(rows.shape) != 3:
         return False
-    width, h, d = rows.shape[2], heads.shape[2], heads.shape[3]
-    if not (isinstance(h, int) and isinstance(d, int) and width == h * d):
-        return False
-    return all(_same(one, other) for one, other in zip(rows.shape[:2], heads.shape[:2], strict=True))
+    same = all(_same(one, other) for one, other in zip(rows.shape[:2], heads.shape[:2], strict=True))
+    return same and rows.shape[2] == prod(_heads(heads))
 
 
 def _same(one: int | ir.SymbolicDim, other: int | ir.SymbolicDim) -> bool:

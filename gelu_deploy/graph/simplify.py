@@ -37,23 +37,33 @@ class Simplify:
 
     def apply(self, model: ir.Model) -> Result:
         """Never raises for what onnxsim does: a failure is a note and the model goes on as it was."""
-        import onnxsim
-
         before = find(model)
         modules = scopes.remember(model)
-        proto = ir.to_proto(model)
         try:
-            simplified, _ = onnxsim.simplify(proto, skipped_optimizers=[*SKIPPED, *(FUSED[op] for op in self.apart)])
+            result = _simplified(model, self.apart)
+            if _domains(result) - _domains(model):  # attention with small weights becomes one of com.microsoft's
+                result = _simplified(model, tuple(FUSED))
         except Exception as error:  # noqa: BLE001  # whatever the simplifier meets, the unsimplified model is still good
             return Result(model, modified=False, notes=(f"not simplified: onnxsim: {_first_line(error)}",))
-        result = ir.from_proto(simplified)
         refusal = _changed(model, result) or _lost(before, find(result))
         if refusal:
             return Result(model, modified=False, notes=(f"not simplified: onnxsim changed {refusal}",))
         scopes.restore(result, modules)
         removed = model.graph.num_nodes() - result.graph.num_nodes()
         notes = (f"onnxsim removed {removed} operator{'s' * (removed > 1)}",) if removed > 0 else ()
-        return Result(result, modified=simplified != proto, notes=notes)
+        return Result(result, modified=True, notes=notes)
+
+
+def _simplified(model: ir.Model, apart: tuple[str, ...]) -> ir.Model:
+    import onnxsim
+
+    made, _ = onnxsim.simplify(ir.to_proto(model), skipped_optimizers=[*SKIPPED, *(FUSED[op] for op in apart)])
+    result: ir.Model = ir.from_proto(made)
+    return result
+
+
+def _domains(model: ir.Model) -> set[str]:
+    return {node.domain for node in model.graph.all_nodes()}
 
 
 def _first_line(error: Exception) -> str:

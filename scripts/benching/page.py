@@ -21,13 +21,16 @@ where it is of our time, a peer takes longer above 1. A peer counts as faster or
 nine rounds in ten say so."""
 
 MODELS = """\
-Networks of random weights, by transformers; the same folder of weights is given to every tool. `onnxsim`, `onnxslim`,
-`onnxruntime.transformers` and `onnxscript` start from the file that torch.onnx makes by default (opset 20 in torch
-2.13), so does OpenVINO, and so do ONNX Runtime's INT8 files; each tool is called with its defaults. All ONNX files run
-in the same ONNX Runtime with all cores, ours with the settings that `export --tune` and `quantize` measured and stored
-with it. MB is the peak of the whole process. GELUs fused are operators that compute a whole GELU after ONNX Runtime has
-optimised the file. SQNR is of the first output against PyTorch's own, on inputs that no range was measured on; those
-for calibration are random as well, so that it says little of a trained network."""
+Networks of random weights, by transformers; the same folder of weights is given to every tool. Biases and scales are
+moved off the 0 and 1 that they start with (standard deviation 0.02), which some tools leave out and no training
+leaves; ViT and ConvNeXt have the 1000 classes of the published weights, and ConvNeXt layer scales about 1, so that its
+blocks count. `onnxsim`, `onnxslim`, `onnxruntime.transformers` and `onnxscript` start from the file that torch.onnx
+makes by default (opset 20 in torch 2.13), so does OpenVINO, and so do ONNX Runtime's INT8 files; each tool is called
+with its defaults, `gelu_deploy` with `export --target ort-cpu --tune` and `quantize`. All ONNX files run in the same
+ONNX Runtime with all cores, ours with the settings that were measured and stored with it. MB is the peak of the whole
+process. GELUs fused are operators that compute a whole GELU after ONNX Runtime has optimised the file. SQNR is of the
+first output against PyTorch's own, on inputs that no range was measured on; those for calibration are random as well,
+so that it says little of a trained network."""
 
 EXPORT = """\
 A BERT of the base model's width, from a folder of transformers: the whole program from start to end, imports included.

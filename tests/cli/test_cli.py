@@ -96,6 +96,16 @@ def test_help_shows_every_command_and_flag(capsys: pytest.CaptureFixture[str]) -
     assert {flag for flag in flags if flag not in shown} == set()
 
 
+@pytest.mark.parametrize(("words", "code"), [(["--version"], 0), (["no such command"], 2)], ids=["passes", "fails"])
+def test_the_program_leaves_with_everything_said_and_done(words: list[str], code: int) -> None:
+    """It ends without taking apart what it holds, but not without what was registered for the end."""
+    program = "import atexit, sys; from gelu_deploy.cli import run; atexit.register(print, 'the end'); run()"
+    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == code
+    assert done.stdout.endswith("the end\n")
+    assert bool(done.stderr) == bool(code)
+
+
 def test_version_is_the_installed_one(capsys: pytest.CaptureFixture[str]) -> None:
     import gelu_deploy
 

@@ -127,6 +127,10 @@ KEPT: list[tuple[str, Callable[[], ir.Model]]] = [
     ("a mask", called(MASKED, inputs=f"{INPUTS}, bool[5, t] x")),
     ("what is added", called(MASKED, inputs=f"{INPUTS}, float[5, t] x")),
     ("a mask that forbids one", lambda: graph(FORBIDS + attention(call=MASKED))),
+    (
+        "a mask that forbids all",
+        lambda: graph(FORBIDS.replace("1, 1, 0, 1, 1", "0, 0, 0, 0, 0") + attention(call=MASKED)),
+    ),
     ("only what came before", called("Attention <is_causal = 1> ({0}, {1}, {2})")),
     ("a cap", called("Attention <softcap = 2.0> ({0}, {1}, {2})")),
     ("16 bits", called(CALL, inputs=HALF, outputs="float16[n, 5, 8] y")),
@@ -151,7 +155,15 @@ def test_what_means_something_else_stays(make: Callable[[], ir.Model]) -> None:
     assert [node.op_type for node in model.graph] == before
 
 
-def test_the_same_sizes_under_another_name() -> None:
-    """A graph whose sizes cannot be told apart from others is left alone."""
-    inputs = "float[n, 5, 8] q, float[m, t, 8] k, float[m, t, 8] v"
-    assert not separate(graph(PLAIN.replace("[0, 0, 2, 4]", "[-1, 5, 2, 4]"), inputs=inputs))
+def test_rows_of_all_sequences_one_below_the_other() -> None:
+    """As onnxsim leaves them between two Gemms."""
+    body = attention().replace("[0, 0, 2, 4]", "[-1, 5, 2, 4]").replace("[0, 0, 8]", "[-1, 8]")
+    rows = "float[10, 8] "
+    model = graph(body, inputs=", ".join(rows + name for name in "qkv"), outputs=f"{rows}y")
+    assert sorted(set(written(model))) == ["Constant", OPERATOR, "Reshape"]
+
+
+def test_heads_that_others_read_before_they_are_joined() -> None:
+    body = attention() + " z = Neg (ty)"
+    model = graph(body, outputs="float[n, 5, 8] y, float[n, 5, 2, 4] z")
+    assert "Transpose" not in written(model)

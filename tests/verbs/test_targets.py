@@ -49,6 +49,45 @@ def test_digits_for_every_target(name: str, form: str, tmp_path: Path) -> None:
     assert json.loads(held["gelu_deploy.provenance"])["options"]["target"] == name
 
 
+ATTENTION = """
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(nn.Linear(16, 16) for _ in range(4))
+        self.act = nn.GELU()
+
+    def forward(self, x: Tensor) -> Tensor:
+        *heads, last = self.parts
+        q, k, v = (part(x).unflatten(-1, (2, 8)).transpose(1, 2) for part in heads)
+        return self.act(last(scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)))
+
+
+example_inputs = (torch.zeros(2, 5, 16),)
+"""
+
+
+def test_attention_for_ort_cpu_is_one_operator_that_is_proved_and_counted(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(ATTENTION)
+    plain, file = str(tmp_path / "plain.onnx"), str(tmp_path / "m.onnx")
+    gelu_deploy.export(f"{tmp_path / 'net.py'}:Block", output=plain)
+    assert {node.domain for node in onnx.load(plain).graph.node} == {""}
+    result = gelu_deploy.export(f"{tmp_path / 'net.py'}:Block", output=file, target="ort-cpu")
+    assert result["verdict"] == "pass", result["reason"]
+    assert [stage["name"] for stage in result["stages"]][-3:] == ["attention", "runtime", "sites"]
+    ops = [node.op_type for node in onnx.load(file).graph.node]
+    assert ops.count("MultiHeadAttention") == 1
+    assert {"Attention", "Softmax", "Transpose"}.isdisjoint(ops)
+    quantized = gelu_deploy.quantize(file, random_calibration=True, output=str(tmp_path / "i.onnx"), tune=False)
+    (product,) = [one for one in quantized["layers"] if one["op"] == "MultiHeadAttention"]
+    assert product["macs"] == 2 * 5 * 5 * 16
+    assert quantized["integer_share"] == 4 * 16 / (4 * 16 + 2 * 5)
+
+
 def test_portable_has_nothing_newer_and_still_its_modules(tmp_path: Path) -> None:
     exported(tmp_path / "m.onnx", "portable-13")
     file = onnx.load(tmp_path / "m.onnx")
