@@ -1,7 +1,7 @@
 """A model written into one file tensor by tensor, so that its weights are in memory once and not four times.
 
 The bytes are what protobuf writes of the same message, but for the order of the initializers, which means nothing: the
-large ones come last. It knows the two fields of protobuf's wire format that they stand in, and no files besides.
+large ones come last. It knows the three fields of protobuf's wire format that they stand in.
 """
 
 from __future__ import annotations

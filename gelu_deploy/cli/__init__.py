@@ -34,7 +34,7 @@ from gelu_deploy.strict_json import as_json
 
 GARBAGE = (100_000, 20, 50)
 """When Python looks for garbage. Its own 700 new objects are nothing to PyTorch's exporter, which makes millions that
-stay: looking through them again and again was a tenth of an export."""
+stay: looking through them again and again took 1 of 13 seconds."""
 
 
 @dataclass(frozen=True)

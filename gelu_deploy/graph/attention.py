@@ -20,7 +20,7 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from gelu_deploy.graph.arithmetic import tensor_of, uniform
 from gelu_deploy.graph.passes import Result
-from gelu_deploy.graph.scopes import MODULE
+from gelu_deploy.graph.scopes import same_module
 
 DOMAIN, OPERATOR = "com.microsoft", "MultiHeadAttention"
 HEADS_FIRST = [0, 2, 1, 3]
@@ -77,34 +77,41 @@ class _Match:
         scale = self.node.attributes.get("scale")
         if scale is not None:
             attributes.append(ir.AttrFloat32("scale", scale.as_float()))
-        rows = [_rows_of(value) or self._reshaped(value, [0, 0, prod(_heads(value))]) for value in self.cut]
-        whole = self._add(OPERATOR, rows, "whole", attributes, DOMAIN)
-        joined = _rows_from(self.made)
-        if joined is None:
-            _replace(self.made, self._reshaped(whole, [0, 0, heads, size]))
+        rows = {value: _rows_of(value) or self._joined(value) for value in dict.fromkeys(self.cut)}
+        whole = self._add(OPERATOR, [rows[value] for value in self.cut], "whole", self.made, attributes, DOMAIN)
+        last = _rows_from(self.made)
+        if last is not None:
+            _replace(last, whole)
         else:
-            whole.type, whole.shape = joined.type, joined.shape
-            _replace(joined, whole)
+            shape = self._integers([0, 0, heads, size], "heads")
+            _replace(self.made, self._add("Reshape", [whole, shape], "cut", self.made))
 
-    def _reshaped(self, value: ir.Value, sizes: list[int]) -> ir.Value:
-        shape = ir.val(f"{value.name}.{self.made.name}.shape", const_value=ir.tensor(np.array(sizes, np.int64)))
+    def _joined(self, cut: ir.Value) -> ir.Value:
+        """``cut`` [N, L, heads, size] as rows."""
+        shape = self._integers([0, 0, prod(_heads(cut))], f"shape.{cut.name}")
+        return self._add("Reshape", [cut, shape], f"rows.{cut.name}", cut)
+
+    def _integers(self, numbers: list[int], what: str) -> ir.Value:
+        value = ir.val(f"{self.made.name}.{what}", const_value=ir.tensor(np.array(numbers, np.int64)))
         assert self.node.graph is not None
-        self.node.graph.register_initializer(shape)
-        return self._add("Reshape", [value, shape], f"rows.{value.name}")
+        self.node.graph.register_initializer(value)
+        return value
 
     def _add(
         self,
         op: str,
         inputs: Sequence[ir.Value],
         what: str,
+        like: ir.Value,
         attributes: Sequence[ir.Attr] = (),
         domain: str = "",
     ) -> ir.Value:
-        """What a new operator of the same module makes, in front of what takes the heads' place."""
-        output = ir.val(f"{self.made.name}.{what}", self.made.dtype)
+        """The rows of ``like`` as a new operator of the same module makes them, in front of the ``Attention``."""
+        assert like.shape is not None
+        shape = ir.Shape([*like.shape[:2], prod(_heads(like))])
+        output = ir.val(f"{self.made.name}.{what}", ir.DataType.FLOAT, shape)
         node = ir.Node(domain, op, inputs, attributes, outputs=[output], name=output.name)
-        if MODULE in self.node.metadata_props:
-            node.metadata_props[MODULE] = self.node.metadata_props[MODULE]
+        same_module(node, self.node)
         assert self.node.graph is not None
         self.node.graph.insert_before(self.node, node)
         return output

@@ -15,7 +15,7 @@ import numpy as np
 import onnx_ir as ir
 from onnx import defs, inliner, shape_inference
 
-from gelu_deploy.graph.scopes import MODULE
+from gelu_deploy.graph.scopes import same_module
 
 DEPTH = 4
 """How often what was written out may itself need writing out: Swish has a CastLike, that is a Cast."""
@@ -75,8 +75,7 @@ def _named_like(node: ir.Node, nodes: Sequence[ir.Node], results: set[ir.Value])
     base = node.outputs[0].name or node.name or node.op_type
     for place, made in enumerate(nodes):
         made.name = f"{base}.{place}.{made.op_type}"
-        if MODULE in node.metadata_props:
-            made.metadata_props[MODULE] = node.metadata_props[MODULE]
+        same_module(made, node)
         for number, value in enumerate(value for value in made.outputs if value not in results):
             value.name = f"{made.name}.{number}"
 

@@ -16,7 +16,7 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from gelu_deploy.graph.arithmetic import tensor_of
 from gelu_deploy.graph.passes import Result
-from gelu_deploy.graph.scopes import MODULE
+from gelu_deploy.graph.scopes import same_module
 
 POINTWISE = {"Add", "Sub", "Mul", "Div", "Gelu", "Relu", "Sigmoid", "Tanh", "HardSwish", "LeakyRelu", "Elu"}
 """Operators that compute the same in two dimensions."""
@@ -186,8 +186,7 @@ class _Writer:
             made.name = f"{made.name}.new"
         self._names.add(made.name)
         node = ir.Node("", op, inputs, attributes, outputs=[made], name=made.name)
-        if MODULE in before.metadata_props:
-            node.metadata_props[MODULE] = before.metadata_props[MODULE]
+        same_module(node, before)
         self._graph.insert_before(before, node)
         return made
 

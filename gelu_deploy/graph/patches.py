@@ -18,7 +18,7 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 from gelu_deploy.arrays import Array
 from gelu_deploy.graph.arithmetic import tensor_of
 from gelu_deploy.graph.passes import Result
-from gelu_deploy.graph.scopes import MODULE
+from gelu_deploy.graph.scopes import same_module
 
 Size = int | ir.SymbolicDim
 
@@ -106,8 +106,7 @@ class _Writer:
         made = ir.val(self._name(what), self._before.outputs[0].dtype, ir.Shape(shape))
         attributes = [ir.AttrInt64s("perm", perm)] if perm else []
         node = ir.Node("", op, inputs, attributes, outputs=[made], name=made.name)
-        if MODULE in self._before.metadata_props:
-            node.metadata_props[MODULE] = self._before.metadata_props[MODULE]
+        same_module(node, self._before)
         self._graph.insert_before(self._before, node)
         return made
 

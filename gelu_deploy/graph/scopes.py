@@ -30,6 +30,12 @@ def module_of(node: ir.Node | None) -> str:
     return "" if node is None else node.metadata_props.get(MODULE, "")
 
 
+def same_module(node: ir.Node, other: ir.Node) -> None:
+    """Have ``node``, which is new, come from the module that ``other`` comes from."""
+    if MODULE in other.metadata_props:
+        node.metadata_props[MODULE] = other.metadata_props[MODULE]
+
+
 def place_of(node: ir.Node) -> str:
     """A node for a person to find: its module and its own name, ``blocks.0.act (node_gelu)``, or what there is."""
     name = node.name or next((value.name for value in node.outputs if value.name), "") or "a node without a name"

@@ -48,10 +48,11 @@ class Simplify:
         refusal = _changed(model, result) or _lost(before, find(result))
         if refusal:
             return Result(model, modified=False, notes=(f"not simplified: onnxsim changed {refusal}",))
+        modified = ir.to_proto(result) != ir.to_proto(model)
         scopes.restore(result, modules)
         removed = model.graph.num_nodes() - result.graph.num_nodes()
         notes = (f"onnxsim removed {removed} operator{'s' * (removed > 1)}",) if removed > 0 else ()
-        return Result(result, modified=True, notes=notes)
+        return Result(result, modified=modified, notes=notes)
 
 
 def _simplified(model: ir.Model, apart: tuple[str, ...]) -> ir.Model:

@@ -14,7 +14,7 @@ import onnx_ir as ir
 from gelu_deploy.gelu import Step
 from gelu_deploy.graph.arithmetic import tensor_of
 from gelu_deploy.graph.recognize import CONTRIB_DOMAIN, Site
-from gelu_deploy.graph.scopes import MODULE
+from gelu_deploy.graph.scopes import same_module
 
 WEIGHT_OF = {"MatMul": 1, "Gemm": 1, "Conv": 1, "ConvTranspose": 1}
 """Operators that are linear in their first input, and where their weight is."""
@@ -95,8 +95,7 @@ class _Nodes:
         name = f"{self._name}.{output}"
         value = ir.Value(name=name, type=ir.TensorType(dtype or self._dtype), shape=self._site.output.shape)
         node = ir.Node(domain, op, inputs, attributes, outputs=[value], name=name)
-        if MODULE in self._tail.metadata_props:
-            node.metadata_props[MODULE] = self._tail.metadata_props[MODULE]
+        same_module(node, self._tail)
         self._made.append(node)
         return value
 

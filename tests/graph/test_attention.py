@@ -163,6 +163,12 @@ def test_rows_of_all_sequences_one_below_the_other() -> None:
     assert sorted(set(written(model))) == ["Constant", OPERATOR, "Reshape"]
 
 
+def test_keys_that_are_values_too() -> None:
+    body = attention("q", "k", "k").replace("[0, 0, 2, 4]", "[-1, 5, 2, 4]").replace("[0, 0, 8]", "[-1, 8]")
+    model = graph(body, inputs="float[10, 8] q, float[10, 8] k", outputs="float[10, 8] y")
+    assert written(model).count(OPERATOR) == 1
+
+
 def test_heads_that_others_read_before_they_are_joined() -> None:
     body = attention() + " z = Neg (ty)"
     model = graph(body, outputs="float[n, 5, 8] y, float[n, 5, 2, 4] z")

@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from gelu_deploy import pipeline
 from gelu_deploy.graph import hollow
-from gelu_deploy.graph.scopes import MODULE
+from gelu_deploy.graph.scopes import same_module
 from gelu_deploy.quantization.network import Network
 
 HALF = ".half"
@@ -113,6 +113,5 @@ class _Writer:
 def _casting(value: ir.Value, made: ir.Value, of: ir.Node) -> ir.Node:
     assert made.dtype is not None
     node = ir.node("Cast", [value], {"to": made.dtype.value}, outputs=[made], name=f"{made.name}.cast")
-    if MODULE in of.metadata_props:
-        node.metadata_props[MODULE] = of.metadata_props[MODULE]
+    same_module(node, of)
     return node
